@@ -1,0 +1,1 @@
+"""optest: which kernels are right, how fast each is, one markdown table per test function."""

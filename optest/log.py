@@ -1,0 +1,67 @@
+"""The logger of the house: to standard error, so that standard output holds the tables alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+from optest import settings
+from optest.errors import SettingError
+
+
+class _CurrentStderr(logging.StreamHandler[TextIO]):
+    """Writes to whatever ``sys.stderr`` is now, so that captured and replaced streams are honoured."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _value: TextIO) -> None: ...
+
+
+class WarningCount(logging.Handler):
+    """Counts warnings, so that a script that was gated away can be told from one that ran nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING:
+            self.count += 1
+
+
+def set_level(target: logging.Logger) -> None:
+    """Apply ``OPTEST_LOG_LEVEL``; a bad value is reported by the session, not by an import."""
+    try:
+        target.setLevel(settings.get_str("OPTEST_LOG_LEVEL"))
+    except SettingError:
+        target.setLevel(logging.INFO)
+
+
+def _make() -> logging.Logger:
+    made = logging.getLogger("optest")
+    set_level(made)
+    handler = _CurrentStderr()
+    handler.setFormatter(logging.Formatter("[optest] %(levelname)s: %(message)s"))
+    made.addHandler(handler)
+    made.addHandler(warning_count)
+    made.propagate = False
+    return made
+
+
+warning_count = WarningCount()
+logger = _make()
+_said: set[str] = set()
+
+
+def once(message: str, level: int = logging.WARNING) -> None:
+    """Log ``message`` the first time this process says it."""
+    if message not in _said:
+        _said.add(message)
+        logger.log(level, message)

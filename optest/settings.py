@@ -1,0 +1,162 @@
+"""Every environment variable that optest reads, in one table; a bad value is an error that names it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optest.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in choices:
+            raise ValueError(f"one of {', '.join(choices)}")
+        return text.strip().lower()
+
+    return parse
+
+
+def _level(text: str) -> str:
+    levels = ("DEBUG", "INFO", "WARNING", "ERROR")
+    if text.strip().upper() not in levels:
+        raise ValueError(f"one of {', '.join(levels)}")
+    return text.strip().upper()
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("an integer") from None
+
+
+def _at_least_one(text: str) -> int:
+    value = _integer(text)
+    if value < 1:
+        raise ValueError("an integer of at least 1")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value < float("inf"):
+        raise ValueError("a positive number of seconds")
+    return value
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _name(text: str) -> str:
+    return text.strip()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable: how it is read and what it means."""
+
+    name: str
+    parse: Callable[[str], object]
+    default: object
+    values: str
+    meaning: str
+    default_text: str = ""
+
+
+TABLE: tuple[Setting, ...] = (
+    Setting("OPTEST_MODE", _one_of("run", "check", "collect"), "run", "run, check, collect",
+            "measure and check; check only; record the cases and run none"),
+    Setting("OPTEST_GUARDS", _one_of("off", "cheap", "full"), "cheap", "off, cheap, full",
+            "which guards stand around a candidate"),
+    Setting("OPTEST_ONLY", _path, None, "file of case ids, one a line",
+            "run only these cases", "all"),
+    Setting("OPTEST_EVENTS", _path, None, "file", "append started / finished lines (JSON)", "none"),
+    Setting("OPTEST_CACHE", _one_of("cold", "warm"), "cold", "cold, warm",
+            "state of the last-level cache before each timed call"),
+    Setting("OPTEST_BUDGET_S", _seconds, 1.0, "seconds", "time one measurement may take", "1"),
+    Setting("OPTEST_SEED", _integer, 0, "integer", "mixed into the seed of every case"),
+    Setting("OPTEST_GFX", _name, None, "arch name", "what get_gfx() answers", "detected"),
+    Setting("OPTEST_ISA", _one_of("avx512", "avx2", "neon", "portable"), None,
+            "avx512, avx2, neon, portable", "instruction set of the csrc kernels", "best"),
+    Setting("OPTEST_LOG_LEVEL", _level, "INFO", "DEBUG, INFO, WARNING, ERROR",
+            "what optest.logger prints"),
+    Setting("OPTEST_SAVE_FAILED", _path, None, "folder",
+            "keep the tensors of a failing case (safetensors)", "none"),
+    Setting("OPTEST_GOLDEN_NUM_THREADS", _at_least_one, None, "integer of at least 1",
+            "threads of the reference", "torch's"),
+    Setting("OPTEST_BUILD_DIR", _path, None, "folder", "where compiled csrc is cached",
+            "~/.cache/optest"),
+    Setting("OPTEST_NATIVE", _one_of("auto", "off"), "auto", "auto, off",
+            "off: behave as on a machine without a compiler"),
+)  # fmt: skip
+
+_BY_NAME = {setting.name: setting for setting in TABLE}
+
+
+def get(name: str, environ: Mapping[str, str] | None = None) -> object:
+    """Value of one variable, parsed; its default where it is unset or empty.
+
+    Raises:
+        KeyError: ``name`` is not in the table.
+        SettingError: the variable holds something its row does not allow.
+    """
+    setting = _BY_NAME[name]
+    text = (os.environ if environ is None else environ).get(name, "")
+    if not text.strip():
+        return setting.default
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        message = f"{name}={text!r}: expected {error}. Correct it or unset it."
+        raise SettingError(message) from None
+
+
+def get_str(name: str) -> str:
+    """``get`` for a variable whose values are text."""
+    return str(get(name))
+
+
+def get_float(name: str) -> float:
+    """``get`` for a variable whose values are numbers."""
+    value = get(name)
+    assert isinstance(value, (int, float))
+    return float(value)
+
+
+def get_int(name: str) -> int:
+    """``get`` for a variable whose values are whole numbers."""
+    value = get(name)
+    assert isinstance(value, int)
+    return value
+
+
+def get_path(name: str) -> Path | None:
+    """``get`` for a variable that names a file or folder; None where it is unset."""
+    value = get(name)
+    assert value is None or isinstance(value, Path)
+    return value
+
+
+def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Variables that start with ``OPTEST_`` and are in no row: most likely misspelt."""
+    names = os.environ if environ is None else environ
+    return sorted(n for n in names if n.startswith("OPTEST_") and n not in _BY_NAME)
+
+
+def markdown_table() -> str:
+    """The table of the documentation, made from the one the code reads."""
+    head = "| variable | values | default | meaning |\n|---|---|---|---|"
+    rows = (
+        f"| {s.name} | {s.values} | {s.default_text or s.default} | {s.meaning} |" for s in TABLE
+    )
+    return "\n".join((head, *rows))
