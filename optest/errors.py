@@ -1,4 +1,4 @@
-"""The errors that optest raises on purpose. Each message names the value, what was expected, what to do."""
+"""The errors that optest raises on purpose: each names the value, what was expected, what to do."""
 
 from __future__ import annotations
 

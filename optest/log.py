@@ -11,7 +11,7 @@ from optest.errors import SettingError
 
 
 class _CurrentStderr(logging.StreamHandler[TextIO]):
-    """Writes to whatever ``sys.stderr`` is now, so that captured and replaced streams are honoured."""
+    """Writes to whatever ``sys.stderr`` is now: captured and replaced streams are honoured."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -25,13 +25,14 @@ class _CurrentStderr(logging.StreamHandler[TextIO]):
 
 
 class WarningCount(logging.Handler):
-    """Counts warnings, so that a script that was gated away can be told from one that ran nothing."""
+    """Counts warnings: a script that was gated away gave one, a script that ran nothing did not."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Count the record where it is a warning; errors are another matter."""
         if record.levelno == logging.WARNING:
             self.count += 1
 

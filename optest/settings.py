@@ -1,8 +1,10 @@
-"""Every environment variable that optest reads, in one table; a bad value is an error that names it."""
+"""Every environment variable that optest reads, in one table; a bad value is named by its error."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +55,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _arch(text: str) -> str:
+    name = text.strip().lower()
+    if not re.fullmatch(r"cpu|gfx[0-9a-f]{3,5}|sm_[0-9]{2,3}[a-z]?", name):
+        raise ValueError("an arch name such as cpu, gfx942 or sm_90")
+    return name
+
+
 def _path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -78,14 +87,14 @@ TABLE: tuple[Setting, ...] = (
             "measure and check; check only; record the cases and run none"),
     Setting("OPTEST_GUARDS", _one_of("off", "cheap", "full"), "cheap", "off, cheap, full",
             "which guards stand around a candidate"),
-    Setting("OPTEST_ONLY", _path, None, "file of case ids, one a line",
-            "run only these cases", "all"),
+    Setting("OPTEST_ONLY", _name, None, "file of case ids, one a line; or one id",
+            "run only these cases (* and ? are wild in an id given here)", "all"),
     Setting("OPTEST_EVENTS", _path, None, "file", "append started / finished lines (JSON)", "none"),
     Setting("OPTEST_CACHE", _one_of("cold", "warm"), "cold", "cold, warm",
             "state of the last-level cache before each timed call"),
     Setting("OPTEST_BUDGET_S", _seconds, 1.0, "seconds", "time one measurement may take", "1"),
     Setting("OPTEST_SEED", _integer, 0, "integer", "mixed into the seed of every case"),
-    Setting("OPTEST_GFX", _name, None, "arch name", "what get_gfx() answers", "detected"),
+    Setting("OPTEST_GFX", _arch, None, "arch name", "what get_gfx() answers", "detected"),
     Setting("OPTEST_ISA", _one_of("avx512", "avx2", "neon", "portable"), None,
             "avx512, avx2, neon, portable", "instruction set of the csrc kernels", "best"),
     Setting("OPTEST_LOG_LEVEL", _level, "INFO", "DEBUG, INFO, WARNING, ERROR",
@@ -122,8 +131,10 @@ def get(name: str, environ: Mapping[str, str] | None = None) -> object:
 
 
 def get_str(name: str) -> str:
-    """``get`` for a variable whose values are text."""
-    return str(get(name))
+    """``get`` for a variable that always has a value, and whose values are text."""
+    value = get(name)
+    assert isinstance(value, str)
+    return value
 
 
 def get_float(name: str) -> float:
@@ -147,10 +158,37 @@ def get_path(name: str) -> Path | None:
     return value
 
 
+def validate(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Read every variable once, so that a run starts with all of them right or not at all.
+
+    Returns:
+        One warning for each ``OPTEST_`` variable that is in no row, with the name it resembles.
+
+    Raises:
+        SettingError: one or more variables hold what their rows do not allow; it lists them all.
+    """
+    found = os.environ if environ is None else environ
+    problems: list[str] = []
+    for setting in TABLE:
+        try:
+            get(setting.name, found)
+        except SettingError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingError("\n".join(problems))
+    return [_warning(name) for name in unknown(found)]
+
+
 def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
     """Variables that start with ``OPTEST_`` and are in no row: most likely misspelt."""
     names = os.environ if environ is None else environ
     return sorted(n for n in names if n.startswith("OPTEST_") and n not in _BY_NAME)
+
+
+def _warning(name: str) -> str:
+    close = difflib.get_close_matches(name, _BY_NAME, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the known ones are {', '.join(_BY_NAME)}."
+    return f"{name} is set, but optest reads no such variable: {hint}"
 
 
 def markdown_table() -> str:

@@ -1,4 +1,4 @@
-"""Conversions between the units that optest prints. Times are microseconds unless a name says otherwise."""
+"""Conversions between the units that optest prints. Times are microseconds throughout."""
 
 from __future__ import annotations
 
