@@ -1,0 +1,52 @@
+// A CPU allocator that fills fresh memory with 0xFF bytes while it is switched on: NaN in every
+// IEEE-like float format and in e4m3fn, -1 in signed integers. It sits in front of torch's own
+// allocator and leaves freeing to it, so that switching it off costs one predictable branch.
+//
+// It is built against c10 (not the stable ABI), which has no hook for allocators.
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+#include <cstring>
+
+namespace {
+
+std::atomic<bool> poisoning{false};
+
+class PoisonAllocator final : public c10::Allocator {
+ public:
+  explicit PoisonAllocator(c10::Allocator* inner) : inner_(inner) {}
+
+  c10::DataPtr allocate(size_t nbytes) override {
+    c10::DataPtr memory = inner_->allocate(nbytes);
+    if (poisoning.load(std::memory_order_relaxed) && nbytes != 0) {
+      std::memset(memory.get(), 0xFF, nbytes);
+    }
+    return memory;
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+
+  void copy_data(void* dest, const void* src, std::size_t count) const override {
+    inner_->copy_data(dest, src, count);
+  }
+
+ private:
+  c10::Allocator* inner_;
+};
+
+}  // namespace
+
+extern "C" void optest_poison_install() {
+  static PoisonAllocator* allocator = [] {
+    auto* made = new PoisonAllocator(c10::GetCPUAllocator());
+    c10::SetCPUAllocator(made, /*priority=*/100);
+    return made;
+  }();
+  (void)allocator;
+}
+
+extern "C" int optest_poison_set(int on) {
+  return poisoning.exchange(on != 0, std::memory_order_relaxed) ? 1 : 0;
+}
