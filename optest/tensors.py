@@ -62,6 +62,8 @@ def _children(value: object) -> Iterator[object]:
     elif isinstance(value, types.MethodType):
         yield value.__self__
         yield value.__func__
+    elif isinstance(value, types.BuiltinMethodType):
+        yield value.__self__  # the tensor of ``x.add_``; the module of a plain builtin
     elif isinstance(value, types.FunctionType):
         yield from _of_function(value)
     elif hasattr(value, "__dict__") and not callable(getattr(value, "__torch_function__", None)):
