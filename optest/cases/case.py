@@ -1,0 +1,106 @@
+"""One case: a file, a function and its arguments, with an id that is the same everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optest.cases import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import torch
+
+    from optest.checking import Verdict
+    from optest.guards.outputs import Outputs
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the harness cannot see by itself: names of variables in the test function."""
+
+    inout: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
+    deterministic: bool = True
+
+
+@dataclass
+class Case:
+    """A case while it runs, and what is known of it."""
+
+    file: str
+    function: str
+    arguments: dict[str, object]
+    id: str
+    seed: int
+    declared: Declared = field(default_factory=Declared)
+    verdicts: list[Verdict] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    outputs: Outputs | None = None
+    inputs: list[torch.Tensor] = field(default_factory=list)
+    checked_seed: bool = False
+
+    def forget(self) -> None:
+        """Let go of every tensor, so that a long sweep's memory stays flat."""
+        self.outputs = None
+        self.inputs.clear()
+
+
+def bind(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments by name in the order of the signature, defaults filled in, 1-tuple dtypes unwrapped.
+
+    Raises:
+        TypeError: the arguments do not fit the signature; the message names the function.
+    """
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}(): {error}") from None
+    bound.apply_defaults()
+    return {name: text.unwrap_dtype(value) for name, value in bound.arguments.items()}
+
+
+def call_arguments(
+    function: Callable[..., Any], arguments: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The positional and keyword arguments that ``arguments`` by name stand for."""
+    return inspect.BoundArguments(inspect.signature(function), OrderedDict(arguments))
+
+
+def shown(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments that make columns: all but ``self`` and ``cls``."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "cls")}
+
+
+def file_of(function: Callable[..., Any]) -> str:
+    """Name of the file that defines ``function``, without its folder."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return Path(code.co_filename).name if code else "<unknown>"
+
+
+def case_id(file: str, function: str, arguments: Mapping[str, object], nth: int = 1) -> str:
+    """``file.py::function[name=value-…]``; the nth run of the same arguments ends in ``#n``."""
+    inside = "-".join(f"{name}={text.of_value(value)}" for name, value in shown(arguments).items())
+    suffix = f"#{nth}" if nth > 1 else ""
+    return f"{file}::{function}[{inside}]{suffix}"
+
+
+def seed_of(identity: str, mixed_in: int = 0) -> int:
+    """A 31-bit seed from the id, so that a case gives the same inputs wherever it runs."""
+    digest = hashlib.sha256(f"{mixed_in}:{identity}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") & 0x7FFF_FFFF
+
+
+def matcher(pattern: str) -> re.Pattern[str]:
+    """A filter on ids in which ``*`` and ``?`` are wild and brackets are literal."""
+    wild = {"*": ".*", "?": "."}
+    return re.compile("".join(wild.get(c) or re.escape(c) for c in pattern), re.DOTALL)

@@ -1,0 +1,140 @@
+"""The end of a script's session: one line of totals, each failing case, and the exit code."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from optest import arch
+from optest.cases import session as sessions
+from optest.log import logger, warning_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optest.cases.session import Session
+
+OK, FAILED, USAGE, NOTHING_RAN, INTERRUPTED = 0, 1, 2, 5, 130
+_SHOWN = 50
+
+
+class _Watch:
+    """What the interpreter does not keep: the status a script asked for, and who is asking."""
+
+    def __init__(self) -> None:
+        self.installed_by = 0
+        self.asked: int | None = None
+        self.crashed = False
+        self.started = time.monotonic()
+
+
+_watch = _Watch()
+
+
+def install() -> None:
+    """Judge this process when it exits. Installed by the first case or check, and by a script."""
+    if _watch.installed_by == os.getpid():
+        return
+    inherited = _watch.installed_by != 0
+    _watch.installed_by = os.getpid()
+    _watch.started = time.monotonic()
+    if not inherited:
+        sys.exit = _recording(sys.exit)
+        sys.excepthook = _noting(sys.excepthook)
+        atexit.register(_at_exit)
+
+
+def _recording(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    # At exit the interpreter no longer tells with what status it was asked to end, and argparse's
+    # usage errors (2) and --help (0) must stay what they are.
+    def exit_(status: object = None, /) -> NoReturn:
+        _watch.asked = status if isinstance(status, int) else int(status is not None)
+        original(status)
+
+    return exit_
+
+
+def _noting(original: Callable[..., object]) -> Callable[..., object]:
+    def hook(*details: object) -> object:
+        _watch.crashed = True
+        return original(*details)
+
+    return hook
+
+
+def _at_exit() -> None:
+    if os.getpid() != _watch.installed_by:
+        return
+    session = sessions.current()
+    code = judge(session)
+    if session.interrupted:
+        # Not needed by a sweep that ends well, and tables load more than the ending should.
+        from optest.cases.summary import print_unfinished  # noqa: PLC0415
+
+        print_unfinished(session)
+    report(session, time.monotonic() - _watch.started)
+    if code is not None:
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # closed by the script or by a reader that left
+                continue
+        # Nothing else changes the status once the interpreter is on its way out.
+        os._exit(code)
+
+
+def judge(session: Session) -> int | None:
+    """The exit code this session demands, or None to leave the script its own."""
+    if session.interrupted:
+        return INTERRUPTED
+    if session.failures:
+        return FAILED
+    if _watch.crashed or _watch.asked not in (None, OK):
+        return None
+    return NOTHING_RAN if _ran_nothing(session) else None
+
+
+def _ran_nothing(session: Session) -> bool:
+    if session.mode == "collect" or session.ran or not session.script_functions:
+        return False
+    if {"-h", "--help", "--version"} & set(sys.argv[1:]):
+        return False
+    gated = arch.gfx_was_read() and warning_count.count > 0
+    return not gated
+
+
+def report(session: Session, seconds: float) -> None:
+    """Totals and failing cases, to standard error."""
+    if session.mode == "collect":
+        return
+    if session.interrupted:
+        logger.error("interrupted; the tables hold what was finished")
+    if session.ran or session.failures:
+        _say(f"optest: {totals(session)} in {seconds:.1f} s")
+    elif judge(session) == NOTHING_RAN:
+        _say(
+            "optest: no case ran: the script defines @benchmark functions and called none of them "
+            "(an empty list of shapes or dtypes?), exit code 5"
+        )
+    for failure in session.failures[:_SHOWN]:
+        _say(f"  {failure.status.upper()} {failure.case_id}\n    {failure.reason}")
+        if "::" in failure.case_id:
+            _say(f"    alone: {sessions.rerun_command(failure.case_id, sys.argv)}")
+    if len(session.failures) > _SHOWN:
+        _say(f"  … and {len(session.failures) - _SHOWN} more")
+
+
+def totals(session: Session) -> str:
+    """``16 cases: 14 passed, 1 failed, 1 error``."""
+    counts = ", ".join(f"{count} {status}" for status, count in session.totals.items() if count)
+    noun = "case" if session.ran == 1 else "cases"
+    return f"{session.ran} {noun}: {counts}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,209 @@
+"""``run_perftest`` and ``perftest`` as a session sees them: once in check mode, timed in run mode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from optest.cases import device, saved
+from optest.cases import session as sessions
+from optest.guards import poison
+from optest.guards.outputs import Outputs, is_blank
+from optest.log import logger, once
+from optest.tensors import Snapshot, tensors_in
+from optest.timing import Plan, Timing, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optest.cases.case import Case
+    from optest.cases.session import Session
+
+
+def run_perftest(  # noqa: PLR0913 - upstream's signature
+    func: Callable[..., Any],
+    *args: Any,  # noqa: ANN401 - the kernel's own arguments
+    num_iters: int | None = None,
+    num_warmup: int = 2,
+    testGraph: bool = False,  # noqa: N803 - upstream's name
+    num_rotate_args: int = 0,
+    needTrace: bool = False,  # noqa: N803 - upstream's name
+    use_cuda_event: bool = False,
+    fn_kwargs: Mapping[str, Any] | None = None,
+    **kwargs: Any,  # noqa: ANN401
+) -> tuple[Any, Timing]:
+    """Call ``func(*args, **kwargs, **fn_kwargs)`` and time it.
+
+    Args:
+        func: the candidate; a closure is timed as cold as a function with arguments.
+        num_iters: exactly this many timed calls; None samples until the 95 % confidence interval
+            of the median is within 1 %, or OPTEST_BUDGET_S seconds are spent, at least 10 calls.
+        num_warmup: calls before the timed ones.
+        testGraph: time replays of a CUDA or HIP graph.
+        num_rotate_args: argument sets to rotate on a GPU graph; 0 chooses.
+        needTrace: also write a Chrome trace.
+        use_cuda_event: time with events instead of the profiler's kernel records.
+        fn_kwargs: keyword arguments for ``func`` whose names are taken here, such as ``num_iters``.
+
+    Returns:
+        ``(data, us)``: what the last timed call returned, on the inputs as given, and the median
+        time of a call in microseconds (a ``Timing``). In check mode the candidate is called once
+        and ``us`` is NaN.
+
+    Raises:
+        UsageError: an argument that cannot be honoured, naming it.
+        ClockError: the clock's readings cannot be a kernel's.
+        RefusedError: the measurement would not be the kernel's (memoised, never launched).
+    """
+    session = sessions.current()
+    plan = Plan(
+        num_iters=num_iters,
+        num_warmup=num_warmup,
+        clock=_clock(test_graph=testGraph, use_cuda_event=use_cuda_event),
+        num_rotate_args=num_rotate_args,
+        need_trace=needTrace,
+    )
+    call = _Call(func, args, {**kwargs, **(fn_kwargs or {})})
+    return _Run(session, call).of(plan)
+
+
+def perftest(  # noqa: PLR0913 - upstream's signature
+    num_iters: int | None = None,
+    num_warmup: int = 2,
+    testGraph: bool = False,  # noqa: N803
+    num_rotate_args: int = 0,
+    needTrace: bool = False,  # noqa: N803
+    use_cuda_event: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., tuple[Any, Timing]]]:
+    """Decorator form of ``run_perftest``: the decorated function returns ``(data, us)``."""
+    options = {
+        "num_iters": num_iters,
+        "num_warmup": num_warmup,
+        "testGraph": testGraph,
+        "num_rotate_args": num_rotate_args,
+        "needTrace": needTrace,
+        "use_cuda_event": use_cuda_event,
+    }
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., tuple[Any, Timing]]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, Timing]:  # noqa: ANN401
+            return run_perftest(function, *args, fn_kwargs=kwargs, **options)  # type: ignore[arg-type]
+
+        return wrapper
+
+    return decorate
+
+
+def _clock(*, test_graph: bool, use_cuda_event: bool) -> str | None:
+    if test_graph:
+        return "graph"
+    return "event" if use_cuda_event else None
+
+
+class _Call:
+    """A candidate with its arguments, and the tensors it can reach."""
+
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        self.reachable = tensors_in(func, args, kwargs)
+
+    def __call__(self) -> Any:  # noqa: ANN401 - what a kernel returns
+        return self.func(*self.args, **self.kwargs)
+
+
+class _Run:
+    """One candidate's turn: outputs blanked, called on poisoned memory, then timed."""
+
+    def __init__(self, session: Session, call: _Call) -> None:
+        self._session = session
+        self._call = call
+        self._case: Case | None = session.case
+
+    def of(self, plan: Plan) -> tuple[Any, Timing]:
+        """Run according to ``plan`` and the session's mode."""
+        call = self._call
+        self._outputs().give_back(call.reachable)
+        self._keep_inputs()
+        if self._session.mode == "check":
+            return self._poisoned_call(), Timing.nan("check mode")
+        snapshot = Snapshot(call.reachable)
+        unwritten = _unwritten(self._poisoned_call(), call.reachable)
+        self._warn_about_inputs(snapshot)
+        with poison.fresh_memory_poisoned(on=False, device=device.target()):
+            data, timing = measure(call.func, call.args, call.kwargs, plan=plan, snapshot=snapshot)
+        _carry_over(unwritten, data)
+        return data, timing
+
+    def _poisoned_call(self) -> Any:  # noqa: ANN401
+        with poison.fresh_memory_poisoned(device=device.target()):
+            data = self._call()
+            device.synchronize()
+        return data
+
+    def _outputs(self) -> Outputs:
+        if self._case is None:
+            return Outputs()
+        if self._case.outputs is None:
+            self._case.outputs = Outputs()
+        return self._case.outputs
+
+    def _keep_inputs(self) -> None:
+        if self._case is not None and saved.wanted():
+            known = {id(tensor) for tensor in self._case.inputs}
+            self._case.inputs.extend(t for t in self._call.reachable if id(t) not in known)
+
+    def _warn_about_inputs(self, snapshot: Snapshot) -> None:
+        """Inputs that make a kernel look faster than it is: one value throughout, one seed for all."""
+        case = self._case
+        if case is None or case.checked_seed:
+            return
+        case.checked_seed = True
+        floats = [t for t in self._call.reachable if t.is_floating_point() and t.numel() > 1]
+        blank = [t for t in floats if is_blank(t)]
+        if blank and len(blank) == len(floats) and not snapshot.changed():
+            once(
+                f"{case.file}::{case.function}: every float input holds one value throughout; "
+                "kernels run faster on such data than on real data"
+            )
+        seed = torch.initial_seed()
+        if seed != case.seed and seed == self._session.last_reseed:
+            once(
+                f"{case.file}::{case.function} seeds every case with {seed}: all cases get the same "
+                "numbers; leave seeding to @benchmark, which derives it from the case"
+            )
+        self._session.last_reseed = None if seed == case.seed else seed
+
+
+def _unwritten(
+    data: object, reachable: list[torch.Tensor]
+) -> list[tuple[int, torch.Tensor]]:
+    """Which tensors of a poisoned call's result kept poison, with the mask of where.
+
+    Buffers that the caller passed are left out: they are given back poisoned before the last timed
+    call, so what that call did not write shows by itself.
+    """
+    passed = {tensor.untyped_storage().data_ptr() for tensor in reachable}
+    masks = []
+    for position, tensor in enumerate(tensors_in(data)):
+        if tensor.untyped_storage().data_ptr() not in passed:
+            mask = poison.left_in(tensor)
+            if mask is not None:
+                masks.append((position, mask))
+    return masks
+
+
+def _carry_over(unwritten: list[tuple[int, torch.Tensor]], data: object) -> None:
+    results = tensors_in(data) if unwritten else []
+    for position, mask in unwritten:
+        if position < len(results):
+            count = poison.carry_over(mask, results[position])
+            if count:
+                logger.warning(
+                    "the candidate left %d of %d elements of its result unwritten", count, mask.numel()
+                )

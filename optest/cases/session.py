@@ -1,0 +1,188 @@
+"""The session: what this process was asked to do, and what came of it. One per process."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optest import settings
+from optest.cases import case as cases
+from optest.cases.events import Events
+from optest.errors import SettingError
+from optest.log import logger, set_level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from optest.cases.case import Case
+    from optest.cases.row import Row
+    from optest.checking import Verdict
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case, or a check outside any case, that did not pass."""
+
+    case_id: str
+    status: str
+    reason: str
+
+
+@dataclass
+class Session:
+    """Mode, filter and sink, and the running totals.
+
+    ``mode`` is run (measure and check), check (no timing loops) or collect (record, run nothing).
+    """
+
+    mode: str = "run"
+    only: frozenset[str] | None = None
+    only_pattern: str = ""
+    seed: int = 0
+    events: Events | None = None
+    totals: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    collected: list[tuple[str, Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
+    interrupted: bool = False
+    case: Case | None = None
+    expecting_failure: int = 0
+    expected_seen: int = 0
+    script_functions: int = 0
+    unprinted: list[weakref.ref[Row]] = field(default_factory=list)
+    last_reseed: int | None = None
+    _times_seen: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def from_environment(cls) -> Session:
+        """A session as the environment asks for it.
+
+        Raises:
+            SettingError: a variable holds something its row of the settings table does not allow.
+        """
+        settings.validate()
+        set_level(logger)
+        sink = settings.get_path("OPTEST_EVENTS")
+        only, pattern = _only(settings.get("OPTEST_ONLY"))
+        return cls(
+            mode=settings.get_str("OPTEST_MODE"),
+            only=only,
+            only_pattern=pattern,
+            seed=settings.get_int("OPTEST_SEED"),
+            events=Events(sink) if sink else None,
+        )
+
+    def nth(self, identity: str) -> int:
+        """How often this id was asked for, this time included; hashes keep long sweeps small."""
+        self._times_seen[hash(identity)] += 1
+        return self._times_seen[hash(identity)]
+
+    def wants(self, case_id: str) -> bool:
+        """Whether the only-list, if there is one, names this case."""
+        if self.only_pattern:
+            return cases.matcher(self.only_pattern).fullmatch(case_id) is not None
+        return self.only is None or case_id in self.only
+
+    def emit(self, event: str, **fields: object) -> None:
+        """Write to the sink, if there is one."""
+        if self.events is not None:
+            self.events.write(event, **fields)
+
+    def note_check(self, verdict: Verdict, reason: str) -> None:
+        """Record a verdict with the running case, or with the process where no case runs."""
+        if self.expecting_failure:
+            self.expected_seen += not verdict.passed
+            return
+        if self.case is not None:
+            self.case.verdicts.append(verdict)
+        if not verdict.passed:
+            self.note_failure(reason)
+
+    def note_failure(self, reason: str) -> None:
+        """Record that something was wrong, against the running case or the process."""
+        if self.case is not None:
+            self.case.failures.append(reason)
+        else:
+            self.failures.append(Failure("(outside any case)", "failed", reason))
+            self.totals["failed checks outside cases"] += 1
+
+    @property
+    def ran(self) -> int:
+        """Cases that ran, whatever came of them."""
+        return sum(self.totals[status] for status in ("passed", "failed", "error", "empty"))
+
+
+def _only(value: object) -> tuple[frozenset[str] | None, str]:
+    if value is None:
+        return None, ""
+    text = str(value)
+    if "::" in text:
+        return None, text
+    try:
+        lines = Path(text).expanduser().read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        message = f"OPTEST_ONLY={text!r}: expected a file of case ids, one a line, or one case id"
+        raise SettingError(f"{message} ({error.strerror}).") from None
+    return frozenset(line.strip() for line in lines if line.strip()), ""
+
+
+_current: Session | None = None
+_pid = 0
+
+
+def current() -> Session:
+    """The session of this process, set up from the environment on first use.
+
+    A forked child gets a session of its own with the same sink: its counts are not its parent's.
+
+    Raises:
+        SystemExit: with status 2 and one line on standard error, where a variable is wrong.
+    """
+    global _current, _pid  # noqa: PLW0603 - one session per process is the design
+    if _current is None or _pid != os.getpid():
+        try:
+            _current, _pid = Session.from_environment(), os.getpid()
+        except SettingError as error:
+            for line in str(error).splitlines():
+                logger.error("%s", line)
+            raise SystemExit(2) from None
+    return _current
+
+
+@contextmanager
+def using(session: Session) -> Iterator[Session]:
+    """Make ``session`` the current one inside: pytest and tests bring their own."""
+    global _current, _pid  # noqa: PLW0603
+    before = _current, _pid
+    _current, _pid = session, os.getpid()
+    try:
+        yield session
+    finally:
+        _current, _pid = before
+
+
+@contextmanager
+def expect_failure() -> Iterator[None]:
+    """Checks inside are meant to fail; it is a failure if none of them does."""
+    session = current()
+    session.expecting_failure += 1
+    seen = session.expected_seen
+    try:
+        yield
+    finally:
+        session.expecting_failure -= 1
+    if session.expected_seen == seen and not session.expecting_failure:
+        session.note_failure("expect_failure(): a check was meant to fail and none did")
+
+
+def rerun_command(case_id: str, argv: Sequence[str]) -> str:
+    """A shell line that runs one case alone."""
+    import shlex  # noqa: PLC0415 - needed only when something failed
+
+    only = f"OPTEST_ONLY={shlex.quote(case_id)}"
+    return " ".join((only, "python", *(shlex.quote(argument) for argument in argv)))

@@ -1,0 +1,72 @@
+"""State of the process that a case may change and must not leave behind."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from optest.log import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch, numpy and random."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - the op tests' own draws use the global generator
+    random.seed(seed)
+
+
+def _set_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+def _environment() -> dict[str, str]:
+    # torch.compile keeps its cache folders there; they belong to the process, not to a case.
+    return {k: v for k, v in os.environ.items() if not k.startswith("TORCHINDUCTOR_")}
+
+
+def _set_environment(value: dict[str, str]) -> None:
+    for name in set(_environment()) - set(value):
+        del os.environ[name]
+    os.environ.update(value)
+
+
+def _set_default_device(value: torch.device) -> None:
+    # None uninstalls the function mode that a CPU default would leave on every call.
+    torch.set_default_device(None if value.type == "cpu" else value)
+
+
+_STATE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
+    "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "thread count": (torch.get_num_threads, torch.set_num_threads),
+    "gradient mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),  # noqa: SLF001 - no public setter
+    "deterministic algorithms": (
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        _set_deterministic,
+    ),
+    "default device": (torch.get_default_device, _set_default_device),
+    "environment": (_environment, _set_environment),
+}
+
+
+@contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Put back what ``what`` changes, and say so."""
+    before = {name: read() for name, (read, _) in _STATE.items()}
+    try:
+        yield
+    finally:
+        for name, (read, write) in _STATE.items():
+            if read() != before[name]:
+                write(before[name])
+                logger.warning("%s changed the %s; it was put back", what, name)

@@ -1,0 +1,102 @@
+"""``summarize``: one markdown table per test function, on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from optest.cases import plausible, table
+from optest.cases import session as sessions
+from optest.cases.row import Row
+from optest.errors import UsageError
+from optest.log import logger
+from optest.timing import Timing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from optest.cases.session import Session
+
+
+def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Print the rows as one markdown table under ``name`` and return them as a DataFrame.
+
+    Rows of cases that did not run (filtered out, or collected) are left out. Rows of two test
+    functions with different parameters make no sense in one table: they are printed apart, and the
+    process exits 1.
+
+    Raises:
+        UsageError: a row is no mapping.
+    """
+    import pandas as pd  # noqa: PLC0415 - heavy, and only tables need it
+
+    session = sessions.current()
+    every = [_mapping(row) for row in rows]
+    shown = [row for row in every if not isinstance(row, Row) or row.ran]
+    _printed(session, every)
+    groups = _by_function(shown)
+    if len(groups) > 1:
+        session.note_failure(_advice(name, list(groups)))
+        logger.error("%s", _advice(name, list(groups)))
+    for function, group in groups.items():
+        _print(name if len(groups) == 1 else f"{name} ({function})", group)
+    return pd.DataFrame(shown)
+
+
+def print_unfinished(session: Session) -> None:
+    """Tables of what no ``summarize`` has shown yet, after an interrupt."""
+    rows = [row for row in (reference() for reference in session.unprinted) if row is not None]
+    for function, group in _by_function(rows).items():
+        _print(f"{function} (interrupted)", group)
+
+
+def _mapping(row: object) -> Mapping[str, Any]:
+    if not isinstance(row, Mapping):
+        raise UsageError(
+            f"summarize: got a row of type {type(row).__name__}, expected the dict that a @benchmark "
+            "function returns"
+        )
+    return row
+
+
+def _printed(session: Session, rows: list[Mapping[str, Any]]) -> None:
+    done = {id(row) for row in rows}
+    session.unprinted[:] = [ref for ref in session.unprinted if id(ref()) not in done]
+
+
+def _by_function(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Rows apart where their left columns differ; plain dicts go with the first group."""
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    names: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        key = row.arguments if isinstance(row, Row) else next(iter(groups), ())
+        groups.setdefault(key, []).append(row)
+        names.setdefault(key, row.function if isinstance(row, Row) else "rows")
+    out: dict[str, list[Mapping[str, Any]]] = {}
+    for key, group in groups.items():
+        label = names[key] if names[key] not in out else f"{names[key]}({', '.join(key)})"
+        out[label] = group
+    return out
+
+
+def _advice(name: str, functions: list[str]) -> str:
+    return (
+        f"summarize({name!r}): rows of {', '.join(functions)} have different parameters and are "
+        "printed apart: call summarize once for each test function"
+    )
+
+
+def _print(name: str, rows: list[Mapping[str, Any]]) -> None:
+    plausible.flag(name, rows)
+    print(f"\n{name} summary (markdown):\n{table.markdown(rows)}\n", flush=True)
+    contended = [
+        column
+        for column in table.columns_of(rows)
+        if any(isinstance(row.get(column), Timing) and row[column].contended for row in rows)
+    ]
+    if contended:
+        logger.warning(
+            "%s: %s: most samples were preempted by other processes; the times are upper bounds",
+            name,
+            ", ".join(contended),
+        )
