@@ -1,0 +1,214 @@
+"""The front door of a check: what may be compared, by which engine, and the verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest.checking import engines, judge
+from optest.checking.comparators import judge_with
+from optest.checking.domain import FP4X2, SUPPORTED, Domain, domain_of
+from optest.checking.locate import locate
+from optest.checking.pair import Pair
+from optest.checking.pattern import pattern_of
+from optest.checking.table import Bounds, Table
+from optest.checking.tolerance import Tolerance
+from optest.checking.verdict import Counts, Finding, Verdict
+from optest.tensors import has_memory
+
+if TYPE_CHECKING:
+    from optest.checking.comparators import Comparator
+
+_SWALLOWED_RMS = 1e-6
+
+
+@torch.no_grad()
+def compare(
+    reference: torch.Tensor,
+    candidate: torch.Tensor,
+    tolerance: Tolerance = Tolerance(),  # noqa: B008 - frozen
+    *,
+    comparator: Comparator | None = None,
+    show: int = 8,
+) -> Verdict:
+    """Judge a candidate's result against the reference, element by element.
+
+    Args:
+        reference: what is right; the bound of an element is ``atol + rtol * |reference|``.
+        candidate: what the kernel gave: same shape, and same dtype and device too.
+        tolerance: see ``Tolerance``.
+        comparator: a check of one's own in place of the element-wise one.
+        show: how many wrong elements to keep in the verdict.
+
+    Returns:
+        The share of mismatched elements as a float that knows status, reason and place; 1.0 and
+        failed where shape, dtype or device differ.
+
+    Raises:
+        TypeError: an argument is no dense tensor with memory, or of a dtype without values.
+    """
+    for name, value in (("reference", reference), ("candidate", candidate)):
+        _refuse(name, value)
+    if reason := _unlike(reference, candidate, tolerance):
+        return Verdict(1.0, Finding("fail", reason, tolerance=tolerance))
+    if comparator is not None:
+        return judge_with(comparator, reference, candidate, tolerance)
+    if not reference.numel():
+        note = f"both are empty {tuple(reference.shape)}: nothing was compared"
+        return Verdict(0.0, Finding("pass", note, tolerance=tolerance))
+    return _Comparison.of(reference, candidate, tolerance).verdict(show)
+
+
+def _refuse(name: str, value: object) -> None:
+    if not isinstance(value, torch.Tensor):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TypeError(
+            f"{name} is a {kind}, expected a dense torch.Tensor: compare a list's tensors one by "
+            "one, make numbers and arrays tensors with torch.as_tensor."
+        )
+    if has_memory(value) and value.dtype in SUPPORTED:
+        return
+    if value.is_quantized:
+        raise TypeError(
+            f"{name} is quantised ({value.dtype}): compare x.int_repr() and the scales, or "
+            "x.dequantize()."
+        )
+    if value.layout is not torch.strided or value.is_nested:
+        raise TypeError(
+            f"{name} has layout {value.layout}, expected a dense tensor: compare x.to_dense(), or "
+            "its values and indices."
+        )
+    if value.device.type == "meta":
+        raise TypeError(f"{name} is on the meta device and holds no values to compare.")
+    if value.dtype in SUPPORTED:
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, expected a plain torch.Tensor: compare the "
+            "tensors inside it."
+        )
+    raise TypeError(f"{name} has dtype {value.dtype}, whose values optest does not know.")
+
+
+def _unlike(reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance) -> str:
+    """Why the pair cannot be compared element by element; empty where it can."""
+    if reference.shape != candidate.shape:
+        return (
+            f"shapes differ: want {tuple(reference.shape)}, got {tuple(candidate.shape)} "
+            "(nothing is broadcast)"
+        )
+    if reference.device != candidate.device:
+        return f"devices differ: want {reference.device}, got {candidate.device}"
+    if reference.dtype == candidate.dtype:
+        return ""
+    if tolerance.check_dtype:
+        return (
+            f"dtypes differ: want {_short(reference)}, got {_short(candidate)} "
+            "(check_dtype=False compares the values in the wider)"
+        )
+    if FP4X2 in (reference.dtype, candidate.dtype):
+        return (
+            f"dtypes differ: want {_short(reference)}, got {_short(candidate)}, and a byte of "
+            "fp4x2 holds two values: decode it first"
+        )
+    return ""
+
+
+def _short(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """One pair under one tolerance, through the passes it needs."""
+
+    pair: Pair
+    domain: Domain
+    tolerance: Tolerance
+    dtype: str
+
+    @classmethod
+    def of(
+        cls, reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance
+    ) -> _Comparison:
+        names = dict.fromkeys((_short(reference), _short(candidate)))
+        domain = domain_of(reference.dtype, candidate.dtype)
+        return cls(Pair.of(reference, candidate), domain, tolerance, " against ".join(names))
+
+    def verdict(self, show: int) -> Verdict:
+        rules, compared = self.domain.rules, self.pair.values
+        bounds = Bounds(self.tolerance.rtol, self.tolerance.atol, self.tolerance.equal_nan)
+        table = engines.scan(self.pair, self.domain, bounds)
+        norms = judge.Norms.of(table, compared)
+        table, bounds, notes = self._again(table, bounds, norms)
+        status, reason = judge.verdict_of(table, norms, self.tolerance, compared, rules)
+        mismatched = table.count("mismatched")
+        finding = Finding(
+            status=status,
+            reason=reason,
+            counts=_counts(table, compared),
+            max_abs=table.total("max_abs"),
+            tolerance=self.tolerance,
+            shape=self.pair.unpacked_shape,
+            dtype=self.dtype,
+            notes=(*notes, *self._notes(table, norms)),
+        )
+        if mismatched or status == "fail":
+            finding = self._located(finding, table, bounds, show)
+        return Verdict(mismatched / compared, finding)
+
+    def _again(
+        self, table: Table, bounds: Bounds, norms: judge.Norms
+    ) -> tuple[Table, Bounds, list[str]]:
+        """A second pass where the first found gross errors, or that atol hides the difference."""
+        floor = judge.gross_floor(norms, self.domain.rules)
+        if table.total("margin") > floor:
+            counted = dataclasses.replace(bounds, gross_floor=floor)
+            return engines.scan(self.pair, self.domain, counted), counted, []
+        mismatched, compared = table.count("mismatched"), self.pair.values
+        hidden = judge.within_ratio(mismatched, compared, self.tolerance.tol_err_ratio)
+        if not (hidden and bounds.atol and judge.swallowed(norms, self.domain.rules)):
+            return table, bounds, []
+        bare = dataclasses.replace(bounds, atol=0.0)
+        note = (
+            f"atol={bounds.atol:g} swallows outputs as small as these (rms {norms.reference:.3g}): "
+            "mismatches are counted without it"
+        )
+        return engines.scan(self.pair, self.domain, bare), bare, [note]
+
+    def _notes(self, table: Table, norms: judge.Norms) -> list[str]:
+        notes = []
+        if self.domain.rules == "id" and (different := table.count("different")):
+            notes.append(
+                f"{different} integers differ inside the bound; where they are indices, "
+                "compare with rtol=0, atol=0"
+            )
+        small = 0 < norms.reference <= _SWALLOWED_RMS and norms.share > 0.5  # noqa: PLR2004
+        if small and self.domain.rules != "id":
+            notes.append(
+                f"the reference is so small (rms {norms.reference:.3g}) that atol="
+                f"{self.tolerance.atol:g} alone decides: zeros would pass; give atol=0"
+            )
+        return notes
+
+    def _located(self, finding: Finding, table: Table, bounds: Bounds, show: int) -> Finding:
+        found = locate(self.pair, self.domain, bounds, table, show)
+        return dataclasses.replace(
+            finding,
+            worst=found.worst,
+            shown=found.shown,
+            pattern=pattern_of(found.indices, self.pair.unpacked_shape, finding.counts.mismatched),
+        )
+
+
+def _counts(table: Table, compared: int) -> Counts:
+    names = (
+        "mismatched",
+        "gross",
+        "nonfinite",
+        "nan_reference",
+        "nan_candidate",
+        "inf_reference",
+        "inf_candidate",
+    )
+    return Counts(compared, **{name: table.count(name) for name in names})

@@ -1,0 +1,164 @@
+"""The pass over memory in plain torch operations, block by block, in scratch that never grows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest.checking import rule
+from optest.checking.decode import decode_into
+from optest.checking.rule import Judged, Values
+from optest.checking.table import COLUMNS, GROSS_FACTOR, Bounds, Table, block_of
+
+if TYPE_CHECKING:
+    from optest.checking.domain import Domain
+    from optest.checking.pair import Pair
+
+# Between these, fp32 sums of squares of a block neither overflow nor lose small values.
+_LARGE, _SMALL = 1e15, 1e-12
+
+
+def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
+    """One row for each block, as ``Table`` describes; runs on the tensors' device."""
+    block = block_of(pair.positions)
+    reader = BlockReader(pair, domain, block)
+    scratch = _Scratch(reader.values_in(block), domain.compute, pair.a.device)
+    rows = [
+        _row(reader.read(start, min(start + block, pair.positions)), scratch, bounds)
+        for start in range(0, pair.positions, block)
+    ]
+    return Table(torch.tensor(rows, dtype=torch.float64), block)
+
+
+class BlockReader:
+    """Decodes stretches of a pair into buffers of its own, which the next read overwrites."""
+
+    def __init__(self, pair: Pair, domain: Domain, block: int) -> None:
+        size = min(block, pair.positions) * pair.pack
+        self._pair = pair
+        self._flat = pair.a.ndim == 1
+        self._uint64 = (pair.a.dtype == torch.uint64, pair.b.dtype == torch.uint64)
+        self._buffers = [
+            None
+            if self._usable(side, domain.compute)
+            else torch.empty(size, dtype=domain.compute, device=side.device)
+            for side in (pair.a, pair.b)
+        ]
+
+    def _usable(self, side: torch.Tensor, compute: torch.dtype) -> bool:
+        return side.dtype == compute and side.is_contiguous() and self._flat
+
+    def values_in(self, positions: int) -> int:
+        """Values in the longest read of ``positions``."""
+        return min(positions, self._pair.positions) * self._pair.pack
+
+    def read(self, start: int, stop: int) -> Values:
+        """The values of positions ``start`` to ``stop``."""
+        a_buffer, b_buffer = self._buffers
+        pack = self._pair.pack
+        if self._flat:
+            a = self._decoded(self._pair.a[start:stop], a_buffer)
+            b = self._decoded(self._pair.b[start:stop], b_buffer)
+            return Values(a, b, self._uint64)
+        assert a_buffer is not None
+        assert b_buffer is not None
+        for position, a, b in self._pair.rectangles(start, stop):
+            part = slice((position - start) * pack, (position - start + a.numel()) * pack)
+            decode_into(a, a_buffer[part])
+            decode_into(b, b_buffer[part])
+        size = (stop - start) * pack
+        return Values(a_buffer[:size], b_buffer[:size], self._uint64)
+
+    def _decoded(self, stored: torch.Tensor, buffer: torch.Tensor | None) -> torch.Tensor:
+        if buffer is None:
+            return stored
+        out = buffer[: stored.numel() * self._pair.pack]
+        decode_into(stored, out)
+        return out
+
+
+class _Scratch:
+    """Buffers for one block: nothing else of a block's size is allocated where all is well."""
+
+    def __init__(self, size: int, compute: torch.dtype, device: torch.device) -> None:
+        real = torch.empty(0, dtype=compute).abs().dtype
+        self.complex = compute.is_complex
+        self.integer = compute == torch.int64
+        self.raw = torch.empty(size if self.complex else 0, dtype=compute, device=device)
+        self.difference = torch.empty(0 if self.integer else size, dtype=real, device=device)
+        self.bound = torch.empty_like(self.difference)
+        self.match = torch.empty(self.difference.shape, dtype=torch.bool, device=device)
+
+
+def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
+    row = None if scratch.integer else _usual(values, scratch, bounds)
+    return _any(values, rule.apply(values, bounds), bounds) if row is None else row
+
+
+def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | None:
+    """A row for finite values of ordinary size, in few operations; None for any others."""
+    n = values.a.numel()
+    d, t, match = scratch.difference[:n], scratch.bound[:n], scratch.match[:n]
+    if scratch.complex:
+        torch.abs(torch.sub(values.a, values.b, out=scratch.raw[:n]), out=d)
+    else:
+        torch.sub(values.a, values.b, out=d).abs_()
+    torch.abs(values.a, out=t)
+    max_abs, peak = float(d.max()), float(t.max())
+    if not (_ordinary(max_abs) and _ordinary(peak)):
+        return None
+    sums = float(torch.dot(t, t)), float(torch.dot(d, d))
+    torch.le(d, t.mul_(bounds.rtol).add_(bounds.atol), out=match)
+    mismatched = n - int(torch.count_nonzero(match))
+    margin, gross = -math.inf, 0
+    if mismatched:
+        at = torch.nonzero(torch.logical_not(match, out=match)).squeeze(1)
+        d_at, far = d[at], t[at].mul_(GROSS_FACTOR)
+        excess = d_at.double().sub_(values.a[at].abs().double(), alpha=0.5)
+        excess.masked_fill_(d_at <= far, -torch.inf)
+        margin, gross = float(excess.max()), int((excess > bounds.gross_floor).sum())
+    return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
+
+
+def _ordinary(value: float) -> bool:
+    return value == 0 or _SMALL < value < _LARGE
+
+
+def _any(values: Values, judged: Judged, bounds: Bounds) -> list[float]:
+    """A row for whatever the values are."""
+    excess = judged.excess()
+    finite_a = _finite(values.a)
+    row = {
+        "mismatched": judged.mismatch.sum(),
+        "nonfinite": (judged.mismatch & ~judged.finite).sum(),
+        "gross": (excess > bounds.gross_floor).sum(),
+        "different": ((judged.difference > 0) & ~judged.mismatch).sum(),
+        "nan_reference": _nan(values.a).sum(),
+        "nan_candidate": _nan(values.b).sum(),
+        "inf_reference": (~finite_a & ~_nan(values.a)).sum(),
+        "inf_candidate": (~_finite(values.b) & ~_nan(values.b)).sum(),
+        "sum_reference": judged.magnitude.double().masked_fill(~finite_a, 0.0).square().sum(),
+        "sum_difference": _where_finite(judged, judged.difference).square().sum(),
+        "max_abs": _where_finite(judged, judged.difference).max(),
+        "peak": judged.magnitude.double().masked_fill(~finite_a, 0.0).max(),
+        "margin": excess.max(),
+    }
+    return [float(row[name]) for name in COLUMNS]
+
+
+def _finite(values: torch.Tensor) -> torch.Tensor:
+    if values.dtype == torch.int64:
+        return torch.ones_like(values, dtype=torch.bool)
+    return torch.isfinite(values)
+
+
+def _nan(values: torch.Tensor) -> torch.Tensor:
+    if values.dtype == torch.int64:
+        return torch.zeros_like(values, dtype=torch.bool)
+    return torch.isnan(values)
+
+
+def _where_finite(judged: Judged, values: torch.Tensor) -> torch.Tensor:
+    return values.double().masked_fill(~judged.finite, 0.0)

@@ -1,0 +1,133 @@
+"""Which elements are wrong: read again only in the blocks that hold them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest.checking import rule
+from optest.checking.decode import decode_into
+from optest.checking.fallback import BlockReader
+from optest.checking.verdict import Element, Value
+
+if TYPE_CHECKING:
+    from optest.checking.domain import Domain
+    from optest.checking.pair import Pair
+    from optest.checking.table import Bounds, Table
+
+_SAMPLED_BLOCKS = 32
+_SAMPLED_HALF = 2048
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where the mismatches are.
+
+    Attributes:
+        shown: the first of them, in the order of their indices as far as they were sampled.
+        worst: the one that is furthest off; the first wrongly NaN or Inf goes before all others.
+        indices: int64 [n, dims], of a sample of the mismatches, the first and the last among them.
+        complete: the sample holds all the mismatches there are.
+    """
+
+    shown: tuple[Element, ...]
+    worst: Element | None
+    indices: torch.Tensor
+    complete: bool
+
+
+@dataclass(frozen=True)
+class _Finder:
+    pair: Pair
+    domain: Domain
+    bounds: Bounds
+    block: int
+    reader: BlockReader
+
+    def judged(self, block: int) -> tuple[rule.Values, rule.Judged]:
+        start = block * self.block
+        values = self.reader.read(start, min(start + self.block, self.pair.positions))
+        return values, rule.apply(values, self.bounds)
+
+    def mismatches(self, block: int, show: int) -> torch.Tensor:
+        """The first and the last mismatches of a block, in the order of the walk."""
+        _, judged = self.judged(block)
+        at = torch.nonzero(judged.mismatch).squeeze(1)
+        head = max(show, _SAMPLED_HALF)
+        if at.numel() > head + _SAMPLED_HALF:
+            at = torch.cat((at[:head], at[-_SAMPLED_HALF:]))
+        return at.cpu() + block * self.block * self.pair.pack
+
+    def worst(self, block: int) -> int:
+        _, judged = self.judged(block)
+        wild = judged.mismatch & ~judged.finite
+        if bool(wild.any()):
+            at = int(torch.nonzero(wild)[0])
+        else:
+            at = int(judged.difference.masked_fill(~judged.finite, -1.0).argmax())
+        return at + block * self.block * self.pair.pack
+
+    def element(self, value: int) -> Element:
+        """The element at a value's position, its numbers as exact as Python can hold them."""
+        got, want = (self._stored(side, value) for side in (self.pair.b, self.pair.a))
+        difference = float(abs(got - want))
+        size = float(abs(want))
+        relative = difference / size if size else math.inf if difference else 0.0
+        return Element(self.pair.index(value), got, want, difference, relative)
+
+    def _stored(self, side: torch.Tensor, value: int) -> Value:
+        position, part = divmod(value, self.pair.pack)
+        at = []
+        for size in reversed(side.shape):
+            position, i = divmod(position, size)
+            at.append(i)
+        stored = side[tuple(reversed(at))].reshape(1)
+        if stored.dtype == torch.uint64 or not _exact_in_compute(stored.dtype, self.domain):
+            return stored.item()
+        out = torch.empty(self.pair.pack, dtype=self.domain.compute, device=stored.device)
+        decode_into(stored, out)
+        return out[part].item()
+
+
+def _exact_in_compute(dtype: torch.dtype, domain: Domain) -> bool:
+    """Whether to print a value as decoded (floats) or as stored (integers and bool)."""
+    return dtype.is_floating_point or (dtype.is_complex and domain.compute.is_complex)
+
+
+def locate(pair: Pair, domain: Domain, bounds: Bounds, table: Table, show: int) -> Located:
+    """Find the mismatches that ``table`` counted, ``show`` of them with their values."""
+    finder = _Finder(pair, domain, bounds, table.block, BlockReader(pair, domain, table.block))
+    counts = table.column("mismatched")
+    hit = torch.nonzero(counts).squeeze(1)
+    sampled = _spread(hit, counts, show)
+    found = [finder.mismatches(block, show) for block in sampled]
+    values = torch.cat(found) if found else torch.empty(0, dtype=torch.int64)
+    first = sorted((pair.index(int(v)), int(v)) for v in values[: max(show, 0)])
+    return Located(
+        shown=tuple(finder.element(value) for _, value in first),
+        worst=_worst(finder, table),
+        indices=pair.indices(values),
+        complete=values.numel() == table.count("mismatched"),
+    )
+
+
+def _spread(hit: torch.Tensor, counts: torch.Tensor, show: int) -> list[int]:
+    """The first blocks, enough to show from, then others spread evenly, the last among them."""
+    if hit.numel() <= _SAMPLED_BLOCKS:
+        return [int(block) for block in hit]
+    needed = int(torch.searchsorted(counts[hit].cumsum(0), float(max(show, 1)))) + 1
+    steps = torch.linspace(0, hit.numel() - 1, _SAMPLED_BLOCKS - 1).long().tolist()
+    chosen = sorted({*range(min(needed, hit.numel())), *steps})
+    return [int(hit[i]) for i in chosen]
+
+
+def _worst(finder: _Finder, table: Table) -> Element | None:
+    wild = torch.nonzero(table.column("nonfinite"))
+    if wild.numel():
+        return finder.element(finder.worst(int(wild[0])))
+    if table.count("mismatched") == 0 and table.total("max_abs") == 0:
+        return None
+    return finder.element(finder.worst(int(table.column("max_abs").argmax())))

@@ -1,0 +1,84 @@
+"""What a pass over memory brings back: one row of sums and maxima for each block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+GROSS_FACTOR = 16.0
+COLUMNS = (
+    "mismatched",
+    "nonfinite",
+    "gross",
+    "different",
+    "nan_reference",
+    "nan_candidate",
+    "inf_reference",
+    "inf_candidate",
+    "sum_reference",
+    "sum_difference",
+    "max_abs",
+    "peak",
+    "margin",
+)
+_MAXIMA = frozenset({"max_abs", "peak", "margin"})
+_BLOCK = 1 << 16
+_MAX_BLOCKS = 1 << 16
+
+
+def block_of(positions: int) -> int:
+    """Positions in a block: 2^16, more where that would give over 2^16 blocks."""
+    block = _BLOCK
+    while positions > block * _MAX_BLOCKS:
+        block *= 2
+    return block
+
+
+@dataclass(frozen=True)
+class Table:
+    """One row for each block of ``block`` positions, columns as in ``COLUMNS``, fp64 on the CPU.
+
+    ``mismatched``, ``nonfinite`` (mismatched with a NaN or Inf in it), ``gross`` (see
+    ``Bounds.gross_floor``) and ``different`` (integers that differ inside the bound) count values,
+    so do the NaN and Inf columns. ``sum_reference`` is of squares over finite references,
+    ``sum_difference`` over pairs that are both finite, as are ``max_abs`` and ``peak`` (largest
+    finite |reference|). ``margin`` is the largest ``|a-b| - |a|/2`` among values off by more than
+    16 bounds, -inf where there is none: compared with rms/4, which is known only when all blocks
+    are read, it decides whether anything is grossly wrong.
+    """
+
+    rows: torch.Tensor
+    block: int
+
+    def column(self, name: str) -> torch.Tensor:
+        """One column, one entry a block."""
+        return self.rows[:, COLUMNS.index(name)]
+
+    def total(self, name: str) -> float:
+        """A column's sum, or its maximum where it holds maxima."""
+        column = self.column(name)
+        return float(column.max() if name in _MAXIMA else column.sum())
+
+    def count(self, name: str) -> int:
+        """``total`` of a column that counts."""
+        return int(self.total(name))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one pass needs of the tolerance.
+
+    Attributes:
+        rtol: as in ``Tolerance``.
+        atol: as in ``Tolerance``.
+        equal_nan: as in ``Tolerance``.
+        gross_floor: rms of the reference / 4; inf on the first pass, which does not know it yet
+            and counts nothing as gross.
+    """
+
+    rtol: float
+    atol: float
+    equal_nan: bool = False
+    gross_floor: float = math.inf
