@@ -132,18 +132,25 @@ class _Available(Mapping[str, "torch.dtype"]):
         return _resolve(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in list(self)
+        return name in _available()
 
     def __iter__(self) -> Iterator[str]:
-        for name in _NAMES:
-            try:
-                _resolve(name)
-            except UsageError:
-                continue
-            yield name
+        return iter(_available())
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(_available())
+
+
+def _available() -> list[str]:
+    return [name for name in _NAMES if _is_available(name)]
+
+
+def _is_available(name: str) -> bool:
+    try:
+        _resolve(name)
+    except UsageError:
+        return False
+    return True
 
 
 d_dtypes: Mapping[str, torch.dtype] = _Available()
@@ -187,4 +194,4 @@ def _one_dtype(text: str) -> torch.dtype | None:
 
 
 def _choices() -> str:
-    return f"one of {', '.join(d_dtypes)}"
+    return f"one of {', '.join(_available())}"

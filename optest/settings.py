@@ -186,8 +186,10 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _warning(name: str) -> str:
-    close = difflib.get_close_matches(name, _BY_NAME, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the known ones are {', '.join(_BY_NAME)}."
+    # Compared without the prefix that all share, which alone would make any two alike.
+    tails = {known.removeprefix("OPTEST_"): known for known in _BY_NAME}
+    close = difflib.get_close_matches(name.removeprefix("OPTEST_"), tails, n=1)
+    hint = f"did you mean {tails[close[0]]}?" if close else f"it knows {', '.join(_BY_NAME)}."
     return f"{name} is set, but optest reads no such variable: {hint}"
 
 

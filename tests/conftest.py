@@ -1,0 +1,45 @@
+"""What every test stands on: no setting from outside, an interpreter for Triton, no GPU assumed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+_HAS_GPU = torch.cuda.is_available()
+# Where compiled csrc is kept says nothing about behaviour, and building anew takes minutes.
+_KEPT = {"OPTEST_BUILD_DIR"}
+
+for _name in [name for name in os.environ if name.startswith("OPTEST_") and name not in _KEPT]:
+    del os.environ[_name]
+os.environ.pop("GPU_ARCHS", None)
+
+if not _HAS_GPU:
+    # Read when a kernel is decorated, so it must stand before any test module imports one.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if _HAS_GPU:
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA or ROCm device; there is none"))
+
+
+@pytest.fixture(autouse=True)
+def _settings_given_back():
+    """A test that sets one of ours without monkeypatch would decide the tests after it."""
+    before = _ours()
+    yield
+    after = _ours()
+    for name in after.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+    assert after == before, "the test left settings changed in the environment"
+
+
+def _ours() -> dict[str, str]:
+    names = ("GPU_ARCHS", "TRITON_INTERPRET")
+    return {k: v for k, v in os.environ.items() if k.startswith("OPTEST_") or k in names}
