@@ -140,6 +140,11 @@ def get_gfx_runtime() -> str:
     return _device_arch()
 
 
+def host() -> Arch:
+    """The CPU of this machine, whatever ``OPTEST_GFX`` says and whether or not it has a GPU."""
+    return _cpu_arch()
+
+
 def get_cu_num() -> int:
     """Compute units of the device that tensors live on; on a CPU the cores this process may use."""
     return _device_arch().compute_units
