@@ -1,0 +1,31 @@
+"""Root-mean-square normalisation (Zhang and Sennrich, 2019), alone and after a residual sum."""
+
+from __future__ import annotations
+
+import torch
+
+
+def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight`` over the last axis.
+
+    x [..., n], weight [n] bf16/fp16/fp32 -> [..., n] of x's dtype.
+    """
+    return _normalised(x.float(), weight, eps).to(x.dtype)
+
+
+def fused_add_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add the residual, keep the sum as the next residual, normalise the sum.
+
+    The sum that is normalised is the one in fp32, before it is rounded into the residual.
+
+    x, residual [..., n], weight [n] bf16/fp16/fp32 -> normalised and sum, [..., n] of x's dtype.
+    """
+    total = x.float() + residual.float()
+    return _normalised(total, weight, eps).to(x.dtype), total.to(x.dtype)
+
+
+def _normalised(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    mean_square = x.square().mean(dim=-1, keepdim=True)
+    return x * torch.rsqrt(mean_square + eps) * weight.float()
