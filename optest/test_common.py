@@ -1,4 +1,4 @@
-"""The drop-in face: what scripts written for aiter's ``test_common`` import, under the same names."""
+"""The drop-in face: what scripts written for aiter's ``test_common`` import, by the same names."""
 
 from optest.arch import get_arch, get_gfx
 from optest.cases.benchmark import benchmark

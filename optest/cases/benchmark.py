@@ -7,6 +7,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optest.cases import case as cases
@@ -14,7 +15,8 @@ from optest.cases import device, ending, saved, state, text
 from optest.cases import session as sessions
 from optest.cases.case import Case, Declared
 from optest.cases.row import ERROR_COLUMN, Row
-from optest.errors import UsageError
+from optest.cases.session import Collected
+from optest.errors import CheckFailedError, UsageError
 from optest.guards.outputs import Outputs
 from optest.guards.poison import fresh_memory_poisoned
 from optest.log import logger
@@ -22,6 +24,7 @@ from optest.log import logger
 if TYPE_CHECKING:
     from optest.cases.session import Session
 
+_HERE = Path(__file__).parent
 _LONGEST_REASON = 2_000
 _LONGEST_TRACEBACK = 20_000
 _Function = Callable[..., Any]
@@ -58,7 +61,7 @@ def benchmark(
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Row:  # noqa: ANN401 - the test's own parameters
-            return _call(function, declared, args, kwargs)
+            return _call(wrapper, declared, args, kwargs)
 
         wrapper.__optest_benchmark__ = True  # type: ignore[attr-defined]
         return wrapper
@@ -80,9 +83,10 @@ def _names(names: object) -> tuple[str, ...]:
 
 
 def _call(
-    function: _Function, declared: Declared, args: tuple[Any, ...], kwargs: dict[str, Any]
+    wrapper: _Function, declared: Declared, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Row:
     session = sessions.current()
+    function: _Function = wrapper.__wrapped__  # type: ignore[attr-defined]
     arguments = cases.bind(function, args, kwargs)
     file = cases.file_of(function)
     identity = cases.case_id(file, function.__name__, arguments)
@@ -92,7 +96,7 @@ def _call(
     if not session.wants(identity):
         return row
     if session.mode == "collect":
-        return _collect(session, row, function, arguments, file)
+        return _collect(session, row, Collected(identity, wrapper, arguments), file)
     ending.install()
     seed = cases.seed_of(identity, session.seed)
     case = Case(file, function.__name__, arguments, identity, seed, declared)
@@ -104,13 +108,15 @@ def _call(
     return row
 
 
-def _collect(
-    session: Session, row: Row, function: _Function, arguments: dict[str, Any], file: str
-) -> Row:
+def _collect(session: Session, row: Row, collected: Collected, file: str) -> Row:
     row.status = "collected"
-    session.collected.append((row.case_id, function, arguments))
+    session.collected.append(collected)
     session.emit(
-        "collected", id=row.case_id, file=file, function=function.__name__, arguments=dict(row)
+        "collected",
+        id=row.case_id,
+        file=file,
+        function=row.function,
+        arguments={name: row[name] for name in row.arguments},
     )
     return row
 
@@ -132,12 +138,14 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
         row.status = "error"
         error = "interrupted"
         raise SystemExit(ending.INTERRUPTED) from None
-    except BaseException as exception:  # noqa: BLE001 - a candidate's sys.exit() is an error of its case
+    except CheckFailedError:
+        row.status = "failed"  # the verdict is recorded already
+    except BaseException as exception:
         if _belongs_to_pytest(exception):
             raise
         row.status = "error"
         error = _reason(exception)
-        logger.error("%s raised\n%s", case.id, _traceback())
+        logger.error("%s raised\n%s", case.id, _traceback(exception))
     finally:
         session.case = outer
         _finish(session, case, row, error, time.perf_counter() - started)
@@ -153,14 +161,14 @@ def _merge(row: Row, result: object, function: _Function) -> None:
         return
     if not isinstance(result, Mapping):
         raise UsageError(
-            f"{function.__name__}() returned a {type(result).__name__}: expected a dict of columns, "
-            'as {"cpp us": us, "cpp err": err}, or None'
+            f"{function.__name__}() returned a {type(result).__name__}: expected a dict of "
+            'columns, as {"cpp us": us, "cpp err": err}, or None'
         )
     taken = [str(key) for key in result if key in row.arguments]
     if taken:
         raise UsageError(
-            f"{function.__name__}() returned the column {', '.join(taken)}, which is the name of an "
-            "argument: rename the column"
+            f"{function.__name__}() returned the column {', '.join(taken)}, which is the name of "
+            "an argument: rename the column"
         )
     row.update({str(key): value for key, value in result.items()})
 
@@ -201,9 +209,15 @@ def _reason(exception: BaseException) -> str:
     return f"{type(exception).__name__}: {first}" if first else type(exception).__name__
 
 
-def _traceback() -> str:
-    lines = traceback.format_exc(chain=True)
-    if len(lines) <= _LONGEST_TRACEBACK:
-        return lines
+def _traceback(exception: BaseException) -> str:
+    """The traceback without the harness's own frames at its head, bounded in length."""
+    frame = exception.__traceback__
+    while frame is not None and Path(frame.tb_frame.f_code.co_filename).parent == _HERE:
+        frame = frame.tb_next
+    words = "".join(
+        traceback.format_exception(type(exception), exception, frame or exception.__traceback__)
+    )
+    if len(words) <= _LONGEST_TRACEBACK:
+        return words
     half = _LONGEST_TRACEBACK // 2
-    return f"{lines[:half]}\n… {len(lines) - 2 * half} characters left out …\n{lines[-half:]}"
+    return f"{words[:half]}\n… {len(words) - 2 * half} characters left out …\n{words[-half:]}"

@@ -56,7 +56,7 @@ class Case:
 def bind(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Arguments by name in the order of the signature, defaults filled in, 1-tuple dtypes unwrapped.
+    """Arguments by name in signature order, with defaults; 1-tuple dtypes are unwrapped.
 
     Raises:
         TypeError: the arguments do not fit the signature; the message names the function.

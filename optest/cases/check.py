@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LEVEL = {"pass": logging.INFO, "near": logging.WARNING, "fail": logging.ERROR}
 
 
-def checkAllclose(  # noqa: N802, PLR0913 - upstream's name and signature
+def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signature
     a: torch.Tensor,
     b: torch.Tensor,
     rtol: float = 1e-2,

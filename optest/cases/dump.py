@@ -58,19 +58,23 @@ def tensor_load(filename: str) -> torch.Tensor:
         raise UsageError(f"tensor_load: {filename!r}: no such file; expected one of tensor_dump's")
     tensors = load(found)
     if list(tensors) != [_KEY]:
-        raise UsageError(f"tensor_load: {filename!r} holds {sorted(tensors)}, expected one 'tensor'")
+        raise UsageError(
+            f"tensor_load: {filename!r} holds {sorted(tensors)}, expected one 'tensor'"
+        )
     return tensors[_KEY]
 
 
 def save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write named tensors; dtypes that the format does not know go as bytes with their name beside."""
-    from safetensors.torch import save_file  # noqa: PLC0415 - only where something is written
+    """Write named tensors as bytes with dtype and shape beside: the format knows few dtypes."""
+    from safetensors.torch import save_file
 
     stored: dict[str, torch.Tensor] = {}
     notes: dict[str, str] = {}
     for name, tensor in tensors.items():
         dense = tensor.detach().cpu().contiguous().clone()
-        notes[name] = f"{str(tensor.dtype).removeprefix('torch.')}:{','.join(map(str, tensor.shape))}"
+        notes[name] = (
+            f"{str(tensor.dtype).removeprefix('torch.')}:{','.join(map(str, tensor.shape))}"
+        )
         stored[name] = dense.reshape(-1).view(torch.uint8)
     save_file(stored, path, metadata=notes)
 
@@ -81,10 +85,10 @@ def load(path: Path) -> dict[str, torch.Tensor]:
     Raises:
         UsageError: the file is no safetensors file.
     """
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+    from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="pt", device="cpu") as file:
             notes = file.metadata() or {}
             return {name: _typed(file.get_tensor(name), notes.get(name)) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:

@@ -70,10 +70,12 @@ def _at_exit() -> None:
     if os.getpid() != _watch.installed_by:
         return
     session = sessions.current()
+    if session.judged_by != "exit":
+        return
     code = judge(session)
     if session.interrupted:
         # Not needed by a sweep that ends well, and tables load more than the ending should.
-        from optest.cases.summary import print_unfinished  # noqa: PLC0415
+        from optest.cases.summary import print_unfinished
 
         print_unfinished(session)
     report(session, time.monotonic() - _watch.started)
@@ -137,4 +139,4 @@ def totals(session: Session) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    sys.stderr.write(text + "\n")

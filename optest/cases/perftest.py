@@ -1,4 +1,4 @@
-"""``run_perftest`` and ``perftest`` as a session sees them: once in check mode, timed in run mode."""
+"""``run_perftest`` and ``perftest``: one call in check mode, timed in run mode."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
 
     Args:
         func: the candidate; a closure is timed as cold as a function with arguments.
+        *args: its positional arguments.
         num_iters: exactly this many timed calls; None samples until the 95 % confidence interval
             of the median is within 1 %, or OPTEST_BUDGET_S seconds are spent, at least 10 calls.
         num_warmup: calls before the timed ones.
@@ -47,6 +48,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
         needTrace: also write a Chrome trace.
         use_cuda_event: time with events instead of the profiler's kernel records.
         fn_kwargs: keyword arguments for ``func`` whose names are taken here, such as ``num_iters``.
+        **kwargs: its keyword arguments.
 
     Returns:
         ``(data, us)``: what the last timed call returned, on the inputs as given, and the median
@@ -70,7 +72,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
     return _Run(session, call).of(plan)
 
 
-def perftest(  # noqa: PLR0913 - upstream's signature
+def perftest(  # noqa: PLR0913, PLR0917 - upstream's signature
     num_iters: int | None = None,
     num_warmup: int = 2,
     testGraph: bool = False,  # noqa: N803
@@ -159,7 +161,7 @@ class _Run:
             self._case.inputs.extend(t for t in self._call.reachable if id(t) not in known)
 
     def _warn_about_inputs(self, snapshot: Snapshot) -> None:
-        """Inputs that make a kernel look faster than it is: one value throughout, one seed for all."""
+        """Name inputs that flatter a kernel: one value throughout, one seed for all cases."""
         case = self._case
         if case is None or case.checked_seed:
             return
@@ -174,15 +176,13 @@ class _Run:
         seed = torch.initial_seed()
         if seed != case.seed and seed == self._session.last_reseed:
             once(
-                f"{case.file}::{case.function} seeds every case with {seed}: all cases get the same "
-                "numbers; leave seeding to @benchmark, which derives it from the case"
+                f"{case.file}::{case.function} seeds every case with {seed}: all cases get the "
+                "same numbers; leave seeding to @benchmark, which derives it from the case"
             )
         self._session.last_reseed = None if seed == case.seed else seed
 
 
-def _unwritten(
-    data: object, reachable: list[torch.Tensor]
-) -> list[tuple[int, torch.Tensor]]:
+def _unwritten(data: object, reachable: list[torch.Tensor]) -> list[tuple[int, torch.Tensor]]:
     """Which tensors of a poisoned call's result kept poison, with the mask of where.
 
     Buffers that the caller passed are left out: they are given back poisoned before the last timed
@@ -205,5 +205,7 @@ def _carry_over(unwritten: list[tuple[int, torch.Tensor]], data: object) -> None
             count = poison.carry_over(mask, results[position])
             if count:
                 logger.warning(
-                    "the candidate left %d of %d elements of its result unwritten", count, mask.numel()
+                    "the candidate left %d of %d elements of its result unwritten",
+                    count,
+                    mask.numel(),
                 )

@@ -11,7 +11,10 @@ ERROR_COLUMN = "error"
 
 
 class Row(dict[str, Any]):
-    """Arguments and results of one case. ``status`` is passed, failed, error, empty, skipped or collected."""
+    """Arguments and results of one case.
+
+    ``status`` is passed, failed, error, empty (nothing measured), skipped or collected.
+    """
 
     __slots__ = ("__weakref__", "arguments", "case_id", "function", "status")
 

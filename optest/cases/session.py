@@ -34,11 +34,22 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True)
+class Collected:
+    """A case that collect mode recorded: calling ``function(**arguments)`` later runs it."""
+
+    id: str
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+
+
 @dataclass
 class Session:
     """Mode, filter and sink, and the running totals.
 
     ``mode`` is run (measure and check), check (no timing loops) or collect (record, run nothing).
+    ``judged_by`` says who acts on failures: the process at its exit, pytest, or the empty string
+    for a caller that looks itself.
     """
 
     mode: str = "run"
@@ -48,8 +59,9 @@ class Session:
     events: Events | None = None
     totals: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
-    collected: list[tuple[str, Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
+    collected: list[Collected] = field(default_factory=list)
     interrupted: bool = False
+    judged_by: str = "exit"
     case: Case | None = None
     expecting_failure: int = 0
     expected_seen: int = 0
@@ -143,7 +155,7 @@ def current() -> Session:
     Raises:
         SystemExit: with status 2 and one line on standard error, where a variable is wrong.
     """
-    global _current, _pid  # noqa: PLW0603 - one session per process is the design
+    global _current, _pid
     if _current is None or _pid != os.getpid():
         try:
             _current, _pid = Session.from_environment(), os.getpid()
@@ -157,7 +169,7 @@ def current() -> Session:
 @contextmanager
 def using(session: Session) -> Iterator[Session]:
     """Make ``session`` the current one inside: pytest and tests bring their own."""
-    global _current, _pid  # noqa: PLW0603
+    global _current, _pid
     before = _current, _pid
     _current, _pid = session, os.getpid()
     try:
@@ -182,7 +194,7 @@ def expect_failure() -> Iterator[None]:
 
 def rerun_command(case_id: str, argv: Sequence[str]) -> str:
     """A shell line that runs one case alone."""
-    import shlex  # noqa: PLC0415 - needed only when something failed
+    import shlex
 
     only = f"OPTEST_ONLY={shlex.quote(case_id)}"
     return " ".join((only, "python", *(shlex.quote(argument) for argument in argv)))

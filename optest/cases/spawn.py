@@ -10,7 +10,7 @@ from optest.log import logger
 def ensure_spawn_method() -> None:
     """Make multiprocessing start its children with ``spawn``; a method already chosen is kept.
 
-    A different method that is already set is warned about, since CUDA and HIP do not survive a fork.
+    Another method that is already set is warned about: CUDA and HIP do not survive a fork.
     """
     chosen = multiprocessing.get_start_method(allow_none=True)
     if chosen is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     Raises:
         UsageError: a row is no mapping.
     """
-    import pandas as pd  # noqa: PLC0415 - heavy, and only tables need it
+    import pandas as pd
 
     session = sessions.current()
     every = [_mapping(row) for row in rows]
@@ -40,7 +41,8 @@ def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         logger.error("%s", _advice(name, list(groups)))
     for function, group in groups.items():
         _print(name if len(groups) == 1 else f"{name} ({function})", group)
-    return pd.DataFrame(shown)
+    frame: pd.DataFrame = pd.DataFrame(shown)
+    return frame
 
 
 def print_unfinished(session: Session) -> None:
@@ -53,8 +55,8 @@ def print_unfinished(session: Session) -> None:
 def _mapping(row: object) -> Mapping[str, Any]:
     if not isinstance(row, Mapping):
         raise UsageError(
-            f"summarize: got a row of type {type(row).__name__}, expected the dict that a @benchmark "
-            "function returns"
+            f"summarize: got a row of type {type(row).__name__}, expected the dict that a "
+            "@benchmark function returns"
         )
     return row
 
@@ -88,7 +90,8 @@ def _advice(name: str, functions: list[str]) -> str:
 
 def _print(name: str, rows: list[Mapping[str, Any]]) -> None:
     plausible.flag(name, rows)
-    print(f"\n{name} summary (markdown):\n{table.markdown(rows)}\n", flush=True)
+    sys.stdout.write(f"\n{name} summary (markdown):\n{table.markdown(rows)}\n\n")
+    sys.stdout.flush()
     contended = [
         column
         for column in table.columns_of(rows)

@@ -9,7 +9,7 @@ from typing import Any
 from optest.cases import text
 from optest.checking import Verdict
 
-_WHOLE_FROM = 1e5
+_WHOLE_FROM = 99999.5  # from where five digits leave no room for a fraction
 _SMALL_BELOW = 1e-4
 
 
@@ -19,7 +19,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     Numbers are right-aligned; a missing or untimed value is an empty cell; text is never read as a
     number; pipes and line breaks are escaped.
     """
-    from tabulate import tabulate  # noqa: PLC0415 - only where a table is printed
+    from tabulate import tabulate
 
     columns = columns_of(rows)
     cells = [[cell(row.get(column, "")) for column in columns] for row in rows]
@@ -35,7 +35,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
-def cell(value: object) -> str:
+def cell(value: object) -> str:  # noqa: PLR0911 - one line a kind
     """Text of one cell."""
     if value is None:
         return ""
@@ -54,7 +54,7 @@ def cell(value: object) -> str:
 
 def _of_scalar(value: object) -> str:
     item = getattr(value, "item", None)
-    if callable(item) and getattr(value, "size", getattr(value, "numel", None)) == 1:
+    if callable(item) and getattr(value, "ndim", None) == 0:  # a 0-dim tensor, a NumPy scalar
         return cell(item())
     return text.of_value(value)
 

@@ -37,7 +37,7 @@ _SHORT = {
 
 
 def of_dtype(dtype: torch.dtype) -> str:
-    """``bf16``, ``i8`` …; ``fp8`` for the flavour this arch uses, so that ids agree between cards."""
+    """``bf16``, ``i8`` …; ``fp8`` for this arch's flavour, so that ids agree between cards."""
     if dtype in _SHORT:
         return _SHORT[dtype]
     if "float8_e4m3" in str(dtype) and dtype == _fp8_here():

@@ -40,7 +40,7 @@ class Outputs:
 
     def _learn(self, tensor: torch.Tensor) -> None:
         if poison.is_allocators(tensor):
-            # -1, which the allocator leaves in integers, could be a right index; the maximum is none.
+            # The allocator leaves -1 in integers, which may be a right index; the maximum is none.
             poison.fill(tensor)
         first = _as_bits(tensor)[(0,) * tensor.dim()].clone()
         self._blank[id(tensor)] = (weakref.ref(tensor), first)

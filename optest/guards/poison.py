@@ -31,7 +31,8 @@ def _allocator() -> ctypes.CDLL | None:
     if not native.available():
         return None
     try:
-        library = ctypes.CDLL(str(native.shared_object("poison")))
+        native.csrc("poison")
+        library = ctypes.CDLL(str(native.library_path("poison")))
     except (BuildError, OSError) as error:
         once(f"the poisoning allocator is not available, torch's fill mode stands in: {error}")
         return None
@@ -61,7 +62,7 @@ def _fill_mode(*, on: bool) -> Iterator[None]:
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
     with warnings.catch_warnings():
-        # The mode is on for its filling alone: that an operator has no deterministic form is no news.
+        # On for its filling alone: that an operator has no deterministic form is no news here.
         warnings.filterwarnings("ignore", message=".*deterministic.*")
         torch.use_deterministic_algorithms(on or before[0], warn_only=on or before[1])
         try:
@@ -71,7 +72,7 @@ def _fill_mode(*, on: bool) -> Iterator[None]:
 
 
 def fill(tensor: torch.Tensor) -> None:
-    """Overwrite a tensor with poison: NaN in floats, the largest value in integers, 0xFF otherwise."""
+    """Overwrite with poison: NaN in floats, the largest value in integers, 0xFF otherwise."""
     with torch.no_grad():
         if tensor.dtype in _INTEGERS:
             tensor.fill_(torch.iinfo(tensor.dtype).max)
@@ -91,7 +92,7 @@ def is_allocators(tensor: torch.Tensor) -> bool:
 
 
 def left_in(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Mask of the elements that hold what the allocator (or the fill mode) put there; None if none do.
+    """Mask of the elements that still hold what fresh memory is filled with; None if none do.
 
     Formats in which poison is a plain value (8-bit integers, booleans, fp8 without it) are not
     judged: there a half-written output is left to the test's own comparison.

@@ -7,7 +7,7 @@ import io
 import logging
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optest.cases import session as sessions
 from optest.cases.benchmark import is_benchmark
@@ -15,15 +15,17 @@ from optest.cases.session import Session
 from optest.log import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
+
+    from optest.cases.session import Collected
 
 
 @dataclass
 class Found:
     """What collection found: cases, or why there are none."""
 
-    cases: list[tuple[str, Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
+    cases: list[Collected] = field(default_factory=list)
     gated: str = ""
     whole: str = ""
 

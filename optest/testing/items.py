@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optest.cases import session as sessions
+from optest.cases.case import call_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from optest.cases.session import Session
-
-
-class CaseFailed(Exception):  # noqa: N818 - what a report shows; not an error of this library
-    """A case did not pass; the text says why and how to run it alone."""
+    from optest.cases.session import Collected, Session
 
 
 class CaseItem(pytest.Item):
@@ -27,27 +24,19 @@ class CaseItem(pytest.Item):
     argv: Sequence[str]
 
     @classmethod
-    def make(
-        cls, parent: pytest.Module, case: tuple[str, Callable[..., Any], dict[str, Any]], argv: Sequence[str]
-    ) -> CaseItem:
+    def make(cls, parent: pytest.Module, case: Collected, argv: Sequence[str]) -> CaseItem:
         """An item named as the case's id is, without its file."""
-        identity, function, arguments = case
-        item: CaseItem = cls.from_parent(parent, name=identity.partition("::")[2])
-        item.function, item.arguments, item.argv = function, arguments, argv
+        item: CaseItem = cls.from_parent(parent, name=case.id.partition("::")[2])
+        item.function, item.arguments, item.argv = case.function, case.arguments, argv
         return item
 
     def runtest(self) -> None:
         """Run the case; its failed checks and exceptions fail the item."""
         session = sessions.current()
         before = len(session.failures)
-        self.function(**self.arguments)
+        call = call_arguments(self.function, self.arguments)
+        self.function(*call.args, **call.kwargs)
         raise_failures(session, before, [str(self.path), *self.argv])
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401
-        """The reasons alone: a traceback of the harness says nothing about the kernel."""
-        if isinstance(excinfo.value, CaseFailed):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """File, line and name for reports."""
@@ -78,14 +67,12 @@ class WholeItem(pytest.Item):
             self.parent.obj.main()
         except SystemExit as stop:
             if stop.code not in (None, 0):
-                raise CaseFailed(f"main() exited {stop.code} ({self.reason})") from None
+                pytest.fail(f"main() exited {stop.code} ({self.reason})", pytrace=False)
         finally:
             sys.argv = argv
         raise_failures(session, failed, [str(self.path), *self.argv])
         if session.ran == ran:
-            raise CaseFailed(f"no case ran; collection had said: {self.reason}")
-
-    repr_failure = CaseItem.repr_failure
+            pytest.fail(f"no case ran; collection had said: {self.reason}", pytrace=False)
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """File and name for reports."""
@@ -114,11 +101,7 @@ class GatedItem(pytest.Item):
 
 
 def raise_failures(session: Session, since: int, argv: Sequence[str]) -> None:
-    """Fail the running item for what the session recorded since then.
-
-    Raises:
-        CaseFailed: with each reason, and the command that runs the case alone.
-    """
+    """Fail the running item with each reason recorded since then, and how to run it alone."""
     new = session.failures[since:]
     if not new:
         return
@@ -127,4 +110,4 @@ def raise_failures(session: Session, since: int, argv: Sequence[str]) -> None:
         lines.append(f"{failure.status.upper()} {failure.case_id}\n  {failure.reason}")
         if "::" in failure.case_id:
             lines.append(f"  alone: {sessions.rerun_command(failure.case_id, argv)}")
-    raise CaseFailed("\n".join(lines))
+    pytest.fail("\n".join(lines), pytrace=False)

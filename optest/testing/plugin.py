@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from optest.cases.session import Session
 
@@ -25,12 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:  # noqa: ANN401 - pytest's types
-    """Give the cases of a module in place of its first ``@benchmark`` function, the rest with it."""
+def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:  # noqa: ANN401
+    """Give all cases of a module in place of its first ``@benchmark`` function."""
     if not getattr(obj, "__optest_benchmark__", False):
         return None
     # Everything else is imported here, so that a suite without op tests does not pay for torch.
-    from optest.testing import collecting  # noqa: PLC0415
+    from optest.testing import collecting
 
     module = collector.getparent(pytest.Module)
     if module is None or not collecting.has_cases(module.obj):
@@ -51,7 +52,7 @@ def _parametrised_or_none(name: str, obj: object) -> Any:  # noqa: ANN401
 
 
 def _items(module: pytest.Module) -> list[pytest.Item]:
-    from optest.testing import collecting, items  # noqa: PLC0415
+    from optest.testing import collecting, items
 
     full = module.config.getoption("--optest-full")
     argv = [] if full else _smoke(module)
@@ -73,34 +74,44 @@ def _smoke(module: pytest.Module) -> list[str]:
     return smoke
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _optest_session(request: pytest.FixtureRequest) -> Iterator[Session | None]:
-    """One session for the pytest process; cases are checked, not timed, unless OPTEST_MODE says so."""
-    if not any(getattr(item, "function", None) is not None or hasattr(item, "argv")
-               for item in request.session.items):  # fmt: skip
-        yield None
-        return
-    from optest.cases import session as sessions  # noqa: PLC0415
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, Any, Any]:
+    """One session for the process; cases are checked, and timed only where OPTEST_MODE is run."""
+    if "optest.cases.session" not in sys.modules:
+        return (yield)
+    from optest.cases import session as sessions
 
     session = sessions.Session.from_environment()
+    session.judged_by = "pytest"
     if not os.environ.get("OPTEST_MODE"):
         session.mode = "check"
     with sessions.using(session):
-        yield session
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Fail an ordinary test whose ``checkAllclose`` failed although it ignored the verdict."""
-    import sys  # noqa: PLC0415
-
-    sessions = sys.modules.get("optest.cases.session")
-    if sessions is None or not isinstance(item, pytest.Function):
-        yield
-        return
-    session = sessions.current()
-    before = len(session.failures)
+    before = _failures()
     yield
-    from optest.testing import items  # noqa: PLC0415
+    session = _session()
+    if session is not None and isinstance(item, pytest.Function):
+        from optest.testing import items
 
-    items.raise_failures(session, before, [str(item.path)])
+        session.judged_by = "pytest"
+        items.raise_failures(session, before, [str(item.path)])
+
+
+def _failures() -> int:
+    session = _session()
+    return len(session.failures) if session is not None else 0
+
+
+def _session() -> Session | None:
+    """The session, where a test has made use of one; asking for it must not import torch.
+
+    A session that a test brought itself is that test's own to judge.
+    """
+    sessions = sys.modules.get("optest.cases.session")
+    session = sessions.current() if sessions is not None else None
+    return session if session is not None and session.judged_by else None

@@ -1,0 +1,100 @@
+"""Cells hold what they were given (cases M1 to M5 and S4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from optest.cases import table
+from optest.cases.row import Row
+from optest.cases.summary import summarize
+from optest.timing import Timing
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1234567.891, "1234568"),
+        (99999.9, "100000"),
+        (12.34567, "12.346"),
+        (0.0, "0"),
+        (1e-6, "1e-06"),
+        (float("nan"), ""),
+        (float("inf"), "inf"),
+        (16, "16"),
+        (2**60, str(2**60)),
+        (True, "True"),
+        (None, ""),
+        ("0012", "0012"),
+        ("1e5", "1e5"),
+        ("nan", "nan"),
+        ("a|b", "a\\|b"),
+        ("two\nlines", "two lines"),
+        ("-5", "-5"),
+        ("🚀", "🚀"),
+        (np.float32(2.5), "2.5"),
+        (np.int64(7), "7"),
+        (torch.tensor(3.0), "3"),
+        (torch.bfloat16, "bf16"),
+        (Timing.nan("check mode"), ""),
+    ],
+)
+def test_cells(value, expected):
+    assert table.cell(value) == expected
+
+
+def test_no_number_below_a_hundred_thousand_is_printed_with_an_exponent():
+    for value in (99999.9, 99999.4, 12345.6, 1e-4):
+        assert "e" not in table.cell(value)
+
+
+def lines(rows):
+    return table.markdown(rows).splitlines()
+
+
+def test_an_int_column_with_a_missing_cell_stays_int():
+    body = lines([{"m": 16, "x": 1}, {"x": 2}])[2:]
+    assert [cell.strip() for cell in body[0].split("|")[1:-1]] == ["16", "1"]
+    assert [cell.strip() for cell in body[1].split("|")[1:-1]] == ["", "2"]
+
+
+def test_every_row_is_one_line_whatever_the_text():
+    rows = [{"a": "x|y\nz"}, {"a": "w" * 200}, {"a": "-"}]
+    assert len(lines(rows)) == 2 + len(rows)
+    assert "w" * 200 in table.markdown(rows)
+
+
+def row(arguments, function, **values):
+    made = Row(arguments, function=function, case_id=f"f.py::{function}[]")
+    made.status = "passed"
+    made.update(values)
+    return made
+
+
+def test_functions_with_different_parameters_are_not_merged(check, capsys):
+    summarize("both", [row({"m": 1}, "test_a", us=1.0), row({"b": 2, "n": 3}, "test_b", us=2.0)])
+    out = capsys.readouterr().out
+    assert out.count("summary (markdown)") == 2
+    assert "call summarize once for each test function" in check.session.failures[0].reason
+
+
+def test_rows_that_did_not_run_are_left_out(check, capsys):
+    skipped = Row({"m": 2}, function="test_a", case_id="f.py::test_a[m=2]")
+    frame = summarize("some", [row({"m": 1}, "test_a", us=1.0), skipped])
+    assert len(frame) == 1
+    assert "| 2 |" not in capsys.readouterr().out.replace("  ", "")
+
+
+def test_plain_dicts_are_welcome(check, capsys):
+    summarize("plain", [{"m": 1, "us": 2.5}])
+    assert "|   m |   us |" in capsys.readouterr().out
+
+
+def test_a_rate_no_machine_reaches_is_flagged(check, capsys, caplog):
+    summarize("fast", [{"m": 1, "cpp TFLOPS": 1e9, "cpp TB/s": float("inf")}])
+    assert not check.session.failures
+    from optest.cases import plausible
+
+    said = plausible.flag("fast", [{"cpp TFLOPS": 1e9, "cpp TB/s": float("inf"), "x TFLOPS": 0.1}])
+    assert [message.split(" = ")[0] for message in said] == ["fast: cpp TFLOPS", "fast: cpp TB/s"]
