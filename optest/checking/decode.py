@@ -30,6 +30,15 @@ def decode_into(stored: torch.Tensor, out: torch.Tensor) -> None:
 
 
 @functools.lru_cache(maxsize=8)
+def codes_of(dtype: torch.dtype) -> torch.Tensor | None:
+    """[256] fp32 on the CPU: the value of every byte of an 8-bit float dtype; None for others."""
+    if not dtype.is_floating_point or dtype.itemsize > 1:
+        return None
+    codes = torch.arange(256, dtype=torch.int32, device="cpu").to(torch.uint8)
+    return codes.view(dtype).to(torch.float32)
+
+
+@functools.lru_cache(maxsize=8)
 def _fp4_pairs(device: str) -> torch.Tensor:
     """[256, 2] fp32: the two values of every byte."""
     nibbles = torch.tensor(_E2M1, dtype=torch.float32, device=device)

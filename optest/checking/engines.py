@@ -1,10 +1,14 @@
-"""Which engine walks a pair: compiled loops, Triton, or plain torch operations."""
+"""Which engine walks a pair: compiled loops, a Triton kernel, or plain torch operations."""
 
 from __future__ import annotations
 
+import functools
+import logging
 from typing import TYPE_CHECKING
 
 from optest.checking import fallback
+from optest.errors import BuildError
+from optest.log import once
 
 if TYPE_CHECKING:
     from optest.checking.domain import Domain
@@ -13,5 +17,44 @@ if TYPE_CHECKING:
 
 
 def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
-    """Walk a pair once with the fastest engine that can."""
-    return fallback.scan(pair, domain, bounds)
+    """Walk a pair once with the fastest engine that can; all of them count alike."""
+    device = pair.a.device.type
+    if device == "cpu":
+        table = _compiled(pair, bounds)
+    elif device == "cuda":
+        table = _on_gpu(pair, domain, bounds)
+    else:
+        table = None
+    return fallback.scan(pair, domain, bounds) if table is None else table
+
+
+def _compiled(pair: Pair, bounds: Bounds) -> Table | None:
+    from optest.checking import native
+
+    if not native.can_scan(pair):
+        return None
+    try:
+        return native.scan(pair, bounds)
+    except BuildError as error:
+        once(f"the comparison falls back to torch operations: {error}", logging.WARNING)
+        return None
+
+
+def _on_gpu(pair: Pair, domain: Domain, bounds: Bounds) -> Table | None:
+    if not _has_triton():
+        once("triton is missing: comparisons on the GPU run in torch operations", logging.INFO)
+        return None
+    from optest.checking import triton_compare
+
+    if not triton_compare.can_scan(pair, domain):
+        return None
+    return triton_compare.scan(pair, domain, bounds)
+
+
+@functools.lru_cache(maxsize=1)
+def _has_triton() -> bool:
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return True

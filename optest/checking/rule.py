@@ -47,9 +47,9 @@ class Judged:
     bound: torch.Tensor
 
     def excess(self) -> torch.Tensor:
-        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere; fp64."""
+        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere."""
         far = self.finite & self.mismatch & (self.difference > self.bound * GROSS_FACTOR)
-        excess = self.difference.double() - self.magnitude.double() * 0.5
+        excess = self.difference - self.magnitude * 0.5
         return excess.masked_fill_(~far, -torch.inf)
 
 

@@ -28,9 +28,9 @@ _BLOCK = 1 << 16
 _MAX_BLOCKS = 1 << 16
 
 
-def block_of(positions: int) -> int:
-    """Positions in a block: 2^16, more where that would give over 2^16 blocks."""
-    block = _BLOCK
+def block_of(positions: int, least: int = _BLOCK) -> int:
+    """Positions in a block: ``least``, more where that would give over 2^16 blocks."""
+    block = least
     while positions > block * _MAX_BLOCKS:
         block *= 2
     return block

@@ -1,0 +1,193 @@
+// One pass over a reference and a candidate: a row of counts, sums and maxima for each block.
+
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "optest/isa.h"
+#include "optest/parallel.h"
+#include "optest/tensor.h"
+#include "optest/types.h"
+
+namespace optest {
+
+// Eight bits whose value a table of 256 fp32 numbers gives.
+struct Code8 {
+  uint8_t bits;
+};
+
+struct CompareBounds {
+  double rtol;
+  double atol;
+  bool equal_nan;
+  double gross_floor;
+};
+
+// The columns of checking/table.py, in that order.
+struct CompareRow {
+  double mismatched = 0;
+  double nonfinite = 0;
+  double gross = 0;
+  double different = 0;
+  double nan_reference = 0;
+  double nan_candidate = 0;
+  double inf_reference = 0;
+  double inf_candidate = 0;
+  double sum_reference = 0;
+  double sum_difference = 0;
+  double max_abs = 0;
+  double peak = 0;
+  double margin = -std::numeric_limits<double>::infinity();
+};
+constexpr int64_t kColumns = sizeof(CompareRow) / sizeof(double);
+
+// n values of either side, at fixed steps in bytes.
+struct CompareRun {
+  const char* a;
+  const char* b;
+  int64_t a_step;
+  int64_t b_step;
+  int64_t n;
+  const float* codes;
+};
+
+}  // namespace optest
+
+#define OPTEST_KERNELS "../../compare_kernels.inl"
+#include "optest/each_isa.h"
+
+namespace optest {
+namespace {
+
+using Kernel = void (*)(const CompareRun&, const CompareBounds&, CompareRow*);
+
+Kernel kernel_for(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Float:
+      return OPTEST_SELECT(compare_reals<float>);
+    case ScalarType::BFloat16:
+      return OPTEST_SELECT(compare_reals<Bf16>);
+    case ScalarType::Half:
+      return OPTEST_SELECT(compare_reals<Fp16>);
+    case ScalarType::Double:
+      return OPTEST_SELECT(compare_reals<double>);
+    case ScalarType::Char:
+      return OPTEST_SELECT(compare_reals<int8_t>);
+    case ScalarType::Byte:
+    case ScalarType::Bool:
+      return OPTEST_SELECT(compare_reals<uint8_t>);
+    case ScalarType::Short:
+      return OPTEST_SELECT(compare_integers<int16_t>);
+    case ScalarType::UInt16:
+      return OPTEST_SELECT(compare_integers<uint16_t>);
+    case ScalarType::Int:
+      return OPTEST_SELECT(compare_integers<int32_t>);
+    case ScalarType::UInt32:
+      return OPTEST_SELECT(compare_integers<uint32_t>);
+    case ScalarType::Long:
+      return OPTEST_SELECT(compare_integers<int64_t>);
+    case ScalarType::UInt64:
+      return OPTEST_SELECT(compare_integers<uint64_t>);
+    default:
+      fail("reference has dtype ", torch::headeronly::toString(dtype),
+           ", which compare_scan does not read");
+  }
+}
+
+// Null where there are none: then bytes are numbers.
+const float* checked_codes(const std::optional<Tensor>& codes, const Tensor& reference) {
+  if (!codes.has_value()) return nullptr;
+  check_dtype("reference", reference, ScalarType::Byte);
+  check_dtype("codes", *codes, ScalarType::Float);
+  check(codes->is_contiguous() && codes->numel() == 256, "codes has shape ", shape_of(*codes),
+        ", expected contiguous [256]");
+  return static_cast<const float*>(codes->data_ptr());
+}
+
+// Two tensors of one shape and any strides, as runs along their last dimension.
+class Walk {
+ public:
+  Walk(const Tensor& a, const Tensor& b)
+      : a_(static_cast<const char*>(a.data_ptr())), b_(static_cast<const char*>(b.data_ptr())) {
+    const int64_t size = static_cast<int64_t>(a.element_size());
+    for (int64_t i = 0; i < a.dim(); ++i) {
+      dims_.push_back({a.size(i), a.stride(i) * size, b.stride(i) * size});
+    }
+    if (dims_.empty()) dims_.push_back({1, size, size});
+  }
+
+  // Calls body(run) for the elements begin to end, counted in row-major order.
+  template <class Body>
+  void runs(int64_t begin, int64_t end, const Body& body) const {
+    const Dim& last = dims_.back();
+    while (begin < end) {
+      const int64_t column = begin % last.size;
+      const int64_t n = std::min(last.size - column, end - begin);
+      CompareRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n, nullptr};
+      int64_t rest = begin / last.size;
+      for (size_t i = dims_.size() - 1; i-- > 0;) {
+        run.a += rest % dims_[i].size * dims_[i].a;
+        run.b += rest % dims_[i].size * dims_[i].b;
+        rest /= dims_[i].size;
+      }
+      body(run);
+      begin += n;
+    }
+  }
+
+ private:
+  struct Dim {
+    int64_t size;
+    int64_t a;  // bytes
+    int64_t b;
+  };
+
+  const char* a_;
+  const char* b_;
+  std::vector<Dim> dims_;
+};
+
+// `codes` gives the value of each byte where those are codes (fp8, e8m0).
+void compare_scan(Tensor reference, Tensor candidate, std::optional<Tensor> codes, double rtol,
+                  double atol, bool equal_nan, double gross_floor, int64_t block, Tensor rows) {
+  check_same_shape("candidate", candidate, reference);
+  check_dtype("candidate", candidate, reference.scalar_type());
+  check_dtype("rows", rows, ScalarType::Double);
+  check(block > 0, "block is ", block, ", expected at least 1");
+  const int64_t count = reference.numel();
+  const int64_t blocks = (count + block - 1) / block;
+  check(rows.is_contiguous() && rows.dim() == 2 && rows.size(0) == blocks &&
+            rows.size(1) == kColumns,
+        "rows has shape ", shape_of(rows), ", expected contiguous [", blocks, ", ", kColumns, "]");
+  const float* const values = checked_codes(codes, reference);
+  const Kernel kernel =
+      values ? OPTEST_SELECT(compare_reals<Code8>) : kernel_for(reference.scalar_type());
+  const CompareBounds bounds{rtol, atol, equal_nan, gross_floor};
+  const Walk walk(reference, candidate);
+  auto* const out = static_cast<CompareRow*>(rows.data_ptr());
+  parallel_pieces(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      CompareRow row;
+      walk.runs(i * block, std::min(count, (i + 1) * block), [&](CompareRun& run) {
+        run.codes = values;
+        kernel(run, bounds, &row);
+      });
+      out[i] = row;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace optest
+
+STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
+  m.def(
+      "compare_scan(Tensor reference, Tensor candidate, Tensor? codes, float rtol, float atol, "
+      "bool equal_nan, float gross_floor, int block, Tensor(a!) rows) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
+  m.impl("compare_scan", TORCH_BOX(&optest::compare_scan));
+}

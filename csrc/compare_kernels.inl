@@ -1,0 +1,269 @@
+// The walk over one run of two tensors: what mismatches, by how much, and how large it all is.
+// The bound is rounded as torch does it, in a multiplication and an addition, so that every engine
+// counts the same elements; sums may be fused.
+
+#include "optest/vec.inl"
+
+// Values read, judged and forgotten together: 4 KiB of fp32 a side. fp32 sums of so few squares are
+// accurate to six digits.
+constexpr int64_t kRun = 1024;
+
+OPTEST_INLINE float widened(float value) { return value; }
+OPTEST_INLINE double widened(double value) { return value; }
+OPTEST_INLINE float widened(Bf16 value) {
+  const uint32_t bits = uint32_t{value.bits} << 16;
+  float wide;
+  std::memcpy(&wide, &bits, sizeof wide);
+  return wide;
+}
+OPTEST_INLINE float widened(Fp16 value) { return load_part(&value, 1)[0]; }
+
+OPTEST_INLINE void keep_max(double* largest, double value) {
+  if (value > *largest) *largest = value;
+}
+
+// ---- any values -----------------------------------------------------------------------------------
+
+// NaN, Inf, sizes whose squares overflow or vanish in fp32; C is what T is compared in.
+template <class C, class T>
+OPTEST_NOINLINE static void judge_each(const T* pa, const T* pb, int64_t n,
+                                       const CompareBounds& bounds, CompareRow* row) {
+  const C rtol = static_cast<C>(bounds.rtol), atol = static_cast<C>(bounds.atol);
+  for (int64_t i = 0; i < n; ++i) {
+    const C a = widened(pa[i]), b = widened(pb[i]);
+    const C magnitude = std::fabs(a);
+    const bool finite_a = std::isfinite(a), finite_b = std::isfinite(b);
+    if (finite_a) {
+      row->sum_reference += static_cast<double>(magnitude) * magnitude;
+      keep_max(&row->peak, magnitude);
+    }
+    if (!(finite_a && finite_b)) {
+      const bool match = a == b || (bounds.equal_nan && std::isnan(a) && std::isnan(b));
+      row->mismatched += !match;
+      row->nonfinite += !match;
+      row->nan_reference += std::isnan(a);
+      row->nan_candidate += std::isnan(b);
+      row->inf_reference += std::isinf(a);
+      row->inf_candidate += std::isinf(b);
+      continue;
+    }
+    const C difference = std::fabs(a - b);
+    const C bound = magnitude * rtol + atol;
+    row->sum_difference += static_cast<double>(difference) * difference;
+    keep_max(&row->max_abs, difference);
+    if (difference <= bound) continue;
+    row->mismatched += 1;
+    if (difference > bound * C{16}) {
+      const double excess = difference - magnitude * C{0.5};
+      keep_max(&row->margin, excess);
+      row->gross += excess > bounds.gross_floor;
+    }
+  }
+}
+
+// ---- finite values of ordinary size ---------------------------------------------------------------
+
+struct RunSums {
+  double sum_reference = 0;
+  double sum_difference = 0;
+  double max_abs = 0;
+  double peak = 0;
+  float far = 0;
+  int64_t mismatched = 0;
+
+  // Squares neither overflow nor vanish where they could matter, and nothing is NaN or Inf, which
+  // makes a sum NaN or Inf too.
+  bool ordinary() const {
+    const double largest = peak > max_abs ? peak : max_abs;
+    return largest <= 1e15 && (largest >= 1e-15 || largest == 0) && sum_reference <= 1e33 &&
+           sum_difference <= 1e33;
+  }
+};
+
+struct RunVectors {
+  F sum_reference{};
+  F sum_difference{};
+  F max_abs{};
+  F peak{};
+  F far{};
+  I matched{};
+
+  // Lanes that hold padding have zeros on both sides and match.
+  OPTEST_INLINE void judge(F a, F b, F rtol, F atol) {
+    const F difference = (F)((U)(a - b) & kAbs);
+    const F magnitude = (F)((U)a & kAbs);
+    const F bound = magnitude * rtol + atol;
+    const F beyond = difference - bound * 16.0f;
+    matched += difference <= bound;  // -1 in each lane that matches
+    sum_reference = fma(magnitude, magnitude, sum_reference);
+    sum_difference = fma(difference, difference, sum_difference);
+    max_abs = choose(difference > max_abs, difference, max_abs);
+    peak = choose(magnitude > peak, magnitude, peak);
+    far = choose(beyond > far, beyond, far);
+  }
+
+  OPTEST_INLINE RunSums sums() const {
+    RunSums total;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      total.sum_reference += sum_reference[lane];
+      total.sum_difference += sum_difference[lane];
+      keep_max(&total.max_abs, max_abs[lane]);
+      keep_max(&total.peak, peak[lane]);
+      if (far[lane] > total.far) total.far = far[lane];
+      total.mismatched += 1 + matched[lane];  // per lane: vectors - matches, see judge_vectors
+    }
+    return total;
+  }
+};
+
+template <class T>
+OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
+                                    const CompareBounds& bounds) {
+  const F rtol = splat(static_cast<float>(bounds.rtol));
+  const F atol = splat(static_cast<float>(bounds.atol));
+  RunVectors vectors;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) vectors.judge(load(a + i), load(b + i), rtol, atol);
+  if (i < n) vectors.judge(load_part(a + i, n - i), load_part(b + i, n - i), rtol, atol);
+  RunSums sums = vectors.sums();
+  const int64_t judged = (n + kLanes - 1) / kLanes * kLanes;
+  sums.mismatched += judged - kLanes;
+  return sums;
+}
+
+// Where a run holds differences above 16 bounds: how large, and how many are gross.
+template <class T>
+OPTEST_NOINLINE static void judge_far(const T* a, const T* b, int64_t n,
+                                      const CompareBounds& bounds, CompareRow* row) {
+  const F rtol = splat(static_cast<float>(bounds.rtol));
+  const F atol = splat(static_cast<float>(bounds.atol));
+  const F floor = splat(static_cast<float>(bounds.gross_floor));
+  const F none = splat(-__builtin_inff());
+  F margin = none;
+  I gross{};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const bool whole = i + kLanes <= n;
+    const F va = whole ? load(a + i) : load_part(a + i, n - i);
+    const F vb = whole ? load(b + i) : load_part(b + i, n - i);
+    const F difference = (F)((U)(va - vb) & kAbs);
+    const F magnitude = (F)((U)va & kAbs);
+    const F bound = magnitude * rtol + atol;
+    const F excess = choose(difference > bound * 16.0f, difference - magnitude * 0.5f, none);
+    margin = choose(excess > margin, excess, margin);
+    gross -= excess > floor;
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    keep_max(&row->margin, margin[lane]);
+    row->gross += gross[lane];
+  }
+}
+
+template <class T>
+static void judge_run(const T* a, const T* b, int64_t n, const CompareBounds& bounds,
+                      CompareRow* row) {
+  const RunSums sums = judge_vectors(a, b, n, bounds);
+  if (!sums.ordinary()) {
+    judge_each<float>(a, b, n, bounds, row);
+    return;
+  }
+  row->sum_reference += sums.sum_reference;
+  row->sum_difference += sums.sum_difference;
+  row->mismatched += static_cast<double>(sums.mismatched);
+  keep_max(&row->max_abs, sums.max_abs);
+  keep_max(&row->peak, sums.peak);
+  if (sums.far > 0) judge_far(a, b, n, bounds, row);
+}
+
+static void judge_run(const double* a, const double* b, int64_t n, const CompareBounds& bounds,
+                      CompareRow* row) {
+  judge_each<double>(a, b, n, bounds, row);
+}
+
+// ---- values as they lie in memory -----------------------------------------------------------------
+
+// What the elements of a tensor become before they are judged: 8 bits become fp32, all others stay.
+template <class T>
+struct Judged {
+  using Type = T;
+  static T of(T value, const float*) { return value; }
+};
+template <>
+struct Judged<int8_t> {
+  using Type = float;
+  static float of(int8_t value, const float*) { return value; }
+};
+template <>
+struct Judged<uint8_t> {
+  using Type = float;
+  static float of(uint8_t value, const float*) { return value; }
+};
+template <>
+struct Judged<Code8> {
+  using Type = float;
+  static float of(Code8 value, const float* codes) { return codes[value.bits]; }
+};
+
+template <class T>
+OPTEST_INLINE void gather(const char* from, int64_t step, int64_t n, const float* codes,
+                          typename Judged<T>::Type* to) {
+  for (int64_t i = 0; i < n; ++i) {
+    T value;
+    std::memcpy(&value, from + i * step, sizeof value);
+    to[i] = Judged<T>::of(value, codes);
+  }
+}
+
+template <class T>
+static void compare_reals(const CompareRun& run, const CompareBounds& bounds, CompareRow* row) {
+  using Type = typename Judged<T>::Type;
+  constexpr int64_t size = sizeof(T);
+  const bool dense = run.a_step == size && run.b_step == size;
+  alignas(64) Type a[kRun];
+  alignas(64) Type b[kRun];
+  for (int64_t done = 0; done < run.n; done += kRun) {
+    const int64_t n = run.n - done < kRun ? run.n - done : kRun;
+    const char* pa = run.a + done * run.a_step;
+    const char* pb = run.b + done * run.b_step;
+    if (dense && std::is_same_v<T, Type>) {
+      judge_run(reinterpret_cast<const Type*>(pa), reinterpret_cast<const Type*>(pb), n, bounds,
+                row);
+      continue;
+    }
+    if (dense) {  // a step known at compile time is vectorised
+      gather<T>(pa, size, n, run.codes, a);
+      gather<T>(pb, size, n, run.codes, b);
+    } else {
+      gather<T>(pa, run.a_step, n, run.codes, a);
+      gather<T>(pb, run.b_step, n, run.codes, b);
+    }
+    judge_run(a, b, n, bounds, row);
+  }
+}
+
+// Exact in integers up to 64 bits: differences are taken modulo 2^64, the smaller from the larger.
+template <class T>
+static void compare_integers(const CompareRun& run, const CompareBounds& bounds, CompareRow* row) {
+  int64_t mismatched = 0;
+  int64_t different = 0;
+  for (int64_t i = 0; i < run.n; ++i) {
+    T a;
+    T b;
+    std::memcpy(&a, run.a + i * run.a_step, sizeof a);
+    std::memcpy(&b, run.b + i * run.b_step, sizeof b);
+    const auto wide_a = static_cast<uint64_t>(a);
+    const auto wide_b = static_cast<uint64_t>(b);
+    const uint64_t apart = a > b ? wide_a - wide_b : wide_b - wide_a;
+    const double magnitude = std::fabs(static_cast<double>(a));
+    const auto difference = static_cast<double>(apart);
+    const double bound = magnitude * bounds.rtol + bounds.atol;
+    const bool match = bound < 0x1p62 ? apart <= static_cast<uint64_t>(bound) : difference <= bound;
+    mismatched += !match;
+    different += match && apart != 0;
+    row->sum_reference += magnitude * magnitude;
+    row->sum_difference += difference * difference;
+    keep_max(&row->peak, magnitude);
+    keep_max(&row->max_abs, difference);
+  }
+  row->mismatched += static_cast<double>(mismatched);
+  row->different += static_cast<double>(different);
+}
