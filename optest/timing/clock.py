@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+    Before = Callable[[], object] | None
+
 
 @dataclass(frozen=True)
 class Target:
-    """A function with the argument sets it is called on, taken in turn."""
+    """A function with the argument sets it is called on, taken in turn from the first."""
 
     func: Callable[..., Any]
-    sets: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]]
-
-    @classmethod
-    def of(cls, func: Callable[..., Any], *args: object, **kwargs: object) -> Target:
-        """A target with one set of arguments."""
-        return cls(func, ((args, kwargs),))
+    sets: Sequence[Arguments] = (((), {}),)
 
 
 @dataclass
 class Reading:
-    """What a clock read in one batch of calls.
+    """What a clock read of one target in one batch.
 
     Attributes:
         us: time of each call in microseconds, in the order made.
-        preempted: for each of them, whether a thread of this process was preempted meanwhile.
+        preempted: for each of them, whether the thread lost its processor meanwhile.
         data: what the last call returned.
+        calls: calls made; more than there are readings where a reading takes several.
     """
 
     us: list[float] = field(default_factory=list)
     preempted: list[bool] = field(default_factory=list)
     data: Any = None
+    calls: int = 0
 
 
 class Clock(Protocol):
@@ -48,5 +48,9 @@ class Clock(Protocol):
     def resolution_us(self) -> float:
         """Smallest difference that it can tell, in microseconds."""
 
-    def time(self, target: Target, count: int, before: Callable[[], object] | None) -> Reading:
-        """Make ``count`` calls, each after an untimed ``before()``, and time each."""
+    @property
+    def reads_host(self) -> bool:
+        """Whether its readings hold the cost of the call itself, which a no-op then measures."""
+
+    def time(self, targets: Sequence[Target], rounds: int, before: Before) -> list[Reading]:
+        """Call each target once a round, in turn, each after an untimed ``before()``."""

@@ -1,17 +1,26 @@
-"""Time one call of a function: the loop that every clock shares."""
+"""Time one call of a function: what happens, in which order."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
-from optest import stats, tensors
+from optest import arch
+from optest.tensors import Snapshot, tensors_in
+from optest.timing import cache, overhead, rotation, trace
+from optest.timing.choose import choose, device_of
 from optest.timing.clock import Target
+from optest.timing.inputs import Inputs
 from optest.timing.plan import Plan
+from optest.timing.samples import check_constant, net
+from optest.timing.sampling import Sampler
+from optest.timing.stopping import Stopping
 from optest.timing.timing import Timing
-from optest.timing.wall import WallClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from optest.timing.clock import Arguments
 
 
 def measure(
@@ -20,26 +29,91 @@ def measure(
     kwargs: Mapping[str, Any] | None = None,
     *,
     plan: Plan = Plan(),  # noqa: B008 - frozen
-    snapshot: tensors.Snapshot | None = None,
+    snapshot: Snapshot | None = None,
 ) -> tuple[Any, Timing]:
-    """Time ``func(*args, **kwargs)``; returns what the last timed call returned, and the Timing."""
-    target = Target(func, ((tuple(args), dict(kwargs or {})),))
-    kept = snapshot or tensors.Snapshot(tensors.tensors_in(func, args, kwargs))
-    for _ in range(plan.num_warmup):
-        func(*args, **(kwargs or {}))
-    clock = WallClock()
-    count = plan.num_iters or 10
-    samples = clock.time(target, count - 1, None).us
-    kept.restore(kept.changed())
-    last = clock.time(target, 1, None)
-    samples += last.us
-    facts = Timing(
-        stats.median(samples),
-        samples_us=samples,
-        ci_us=stats.median_interval(samples),
-        n=count,
-        clock=clock.name,
-        cache="warm",
-        calls=count + plan.num_warmup,
-    )
-    return last.data, facts
+    """Time ``func(*args, **kwargs)``.
+
+    Args:
+        func: what to time; an operator of ours is compared with a no-op of the same binding.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        plan: how to measure.
+        snapshot: what the tensors reachable from ``func``, ``args`` and ``kwargs`` held at first;
+            None remembers what they hold now.
+
+    Returns:
+        What the last timed call returned, and the Timing. Tensors that ``func`` writes in place
+        are given back before that call, so they end as after a single call on what they held.
+
+    Raises:
+        ClockError: the clock's readings are none that a call can have.
+        RefusedError: the number would not be the kernel's; the message says why.
+        Exception: whatever ``func`` raises. The tensors then hold again what they held.
+    """
+    arguments = tuple(args), dict(kwargs or {})
+    inputs = Inputs(snapshot or Snapshot(tensors_in(func, arguments)))
+    try:
+        return _Measurement(func, arguments, inputs, plan).run()
+    except BaseException:
+        with contextlib.suppress(Exception):  # a device that has failed cannot be written to
+            inputs.restore()
+        raise
+
+
+class _Measurement:
+    def __init__(
+        self, func: Callable[..., Any], arguments: Arguments, inputs: Inputs, plan: Plan
+    ) -> None:
+        self.plan, self.inputs = plan, inputs
+        self.own = Target(func, (arguments,))
+        self.notes: list[str] = []
+        self.calls = 0
+        device = device_of(inputs.tensors)
+        clock, note = choose(plan.clock, device)
+        self._note(note)
+        policy = cache.policy(plan.cache_state, device)
+        kernel = self._rotated(clock.name)
+        no_op = overhead.no_op(self.own) if clock.reads_host else None
+        self.sampler = Sampler(clock, kernel, no_op, policy, inputs)
+
+    def run(self) -> tuple[Any, Timing]:
+        self._warm_up()
+        self.sampler.run(Stopping(self.plan.num_iters, self.plan.seconds))
+        written = self._trace() if self.plan.need_trace else None
+        self.sampler.last()
+        samples, policy = self.sampler.samples, self.sampler.policy
+        check_constant(samples, self.sampler.clock)
+        no_op = self.sampler.no_op
+        median_us, facts = net(samples, "" if no_op is None else no_op.words)
+        facts["clock"] = self.sampler.clock.name
+        facts["cache"], facts["policy"] = policy.state, policy.words
+        facts["calls"] = samples.calls + self.calls
+        facts["notes"] = (*self.notes, *facts["notes"])
+        facts["trace"] = written
+        return self.sampler.data, Timing(median_us, **facts)
+
+    def _note(self, note: str) -> None:
+        if note:
+            self.notes.append(note)
+
+    def _rotated(self, clock: str) -> Target:
+        arguments = self.own.sets[0]
+        wanted = self.plan.num_rotate_args
+        if clock == "graph" and not wanted and self.plan.cache_state == "cold":
+            wanted = rotation.sets_to_fill(arguments, arch.current().last_level_cache_bytes)
+        sets, self.inputs.copies, note = rotation.argument_sets(arguments, wanted)
+        self._note(note)
+        return Target(self.own.func, sets)
+
+    def _warm_up(self) -> None:
+        args, kwargs = self.own.sets[0]
+        for _ in range(self.plan.num_warmup):
+            self.own.func(*args, **kwargs)
+            self.calls += 1
+        if self.plan.num_warmup:
+            self.inputs.find_written()
+
+    def _trace(self) -> str:
+        self.inputs.restore_written()
+        self.calls += trace.CALLS
+        return str(trace.write_trace(self.own, self.plan.trace_dir))

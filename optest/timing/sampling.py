@@ -1,0 +1,106 @@
+"""The sampling loop: batches of calls until the rule is satisfied, a no-op taking turns."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from optest.timing.clock import Target
+from optest.timing.samples import Samples
+from optest.timing.stopping import Progress
+
+if TYPE_CHECKING:
+    from optest.timing.cache import Policy
+    from optest.timing.clock import Before, Clock
+    from optest.timing.inputs import Inputs
+    from optest.timing.overhead import NoOp
+    from optest.timing.stopping import Stopping
+
+# Between restores of tensors written in place: few enough that x.mul_(2) stays among the numbers.
+_CALLS_BETWEEN_RESTORES = 8
+# A no-op behind a flush costs as much as a short kernel does; no more than these are spread evenly.
+_NO_OPS_WHEN_COLD = 24
+
+
+@dataclass
+class Sampler:
+    """Makes the timed calls of one measurement."""
+
+    clock: Clock
+    kernel: Target
+    no_op: NoOp | None
+    policy: Policy
+    inputs: Inputs
+    samples: Samples = field(default_factory=Samples)
+    data: Any = None
+
+    @functools.cached_property
+    def before(self) -> Before:
+        """What comes before each timed call, untimed."""
+        flush, no_op = self.policy.before, self.no_op
+        if flush is None or no_op is None:
+            return flush
+
+        def flush_and_wake() -> None:
+            flush()
+            no_op.wake()
+
+        return flush_and_wake
+
+    def run(self, rule: Stopping) -> None:
+        """Every timed call but the last."""
+        began = time.monotonic()
+        stride = 1
+        if self.policy.state == "cold" and rule.num_iters is not None:
+            stride = math.ceil(rule.num_iters / _NO_OPS_WHEN_COLD)
+        while True:
+            got = self.samples
+            elapsed = time.monotonic() - began
+            count = rule.more(Progress(len(got.us), got.kept(), got.overhead_us, elapsed))
+            if count < 1:
+                return
+            self._calls(count, stride)
+
+    def last(self) -> None:
+        """The last timed call, on inputs as given: its result is the one to check."""
+        if self.no_op is not None and not self.samples.overhead_us:
+            self.samples.add_overhead(self.clock.time([self.no_op.target], 1, self.before)[0])
+
+        def before() -> None:
+            self.inputs.restore()
+            if self.before is not None:
+                self.before()
+
+        self._time([Target(self.kernel.func, self.kernel.sets[:1])], 1, before)
+
+    def _calls(self, count: int, stride: int) -> None:
+        """``count`` calls, a no-op taking its turn at every ``stride``-th."""
+        while count > 0:
+            chunk = min(count, stride) if stride > 1 else count
+            if self.inputs.written:
+                chunk = min(chunk, _CALLS_BETWEEN_RESTORES)
+                self.inputs.restore_written()
+            paired = chunk if stride == 1 else 1
+            self._time([self._kernel(), *self._no_ops()], paired, self.before)
+            if chunk > paired:
+                self._time([self._kernel()], chunk - paired, self.before)
+            count -= chunk
+
+    def _kernel(self) -> Target:
+        """The function, its argument sets continued where the last batch left them."""
+        sets = self.kernel.sets
+        at = len(self.samples.us) % len(sets)
+        return Target(self.kernel.func, (*sets[at:], *sets[:at])) if at else self.kernel
+
+    def _no_ops(self) -> list[Target]:
+        return [] if self.no_op is None else [self.no_op.target]
+
+    def _time(self, targets: list[Target], rounds: int, before: Before) -> None:
+        kernel, *no_ops = self.clock.time(targets, rounds, before)
+        self.samples.add(kernel)
+        self.data = kernel.data
+        for reading in no_ops:
+            self.samples.add_overhead(reading)
