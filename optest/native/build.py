@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MANIFEST = "manifest.json"
+_LINES_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Recipe:
         return [*compiler.require(compiler.CXX).command, "-shared", *flags]
 
     def key(self) -> str:
-        """Digest of sources, commands, compilers, torch, machine; the manifest holds the headers."""
+        """Digest of sources, commands, compilers, torch, machine; headers are in the manifest."""
         digest = hashlib.sha256()
         parts = [self.name, compiler.torch_version(), platform.machine(), *self.link_command()]
         parts += [compiler.require(kind).version for kind in sorted({*self.kinds(), compiler.CXX})]
@@ -167,13 +168,20 @@ def _compile_all(work: Path, recipe: Recipe) -> list[Path]:
 def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
-        words = (done.stderr + done.stdout).strip()
+        words = _first_lines((done.stderr + done.stdout).strip())
         raise BuildError(
             f"building {what} failed (exit code {done.returncode}):\n{words}\n"
             f"command: {shlex.join(command)}"
         )
     if done.stderr.strip():
         logger.debug("building %s: %s", what, done.stderr.strip())
+
+
+def _first_lines(text: str) -> str:
+    """The first error is the one to read; template errors run to thousands of lines."""
+    lines = text.splitlines()
+    left_out = len(lines) - _LINES_SHOWN
+    return text if left_out <= 0 else "\n".join([*lines[:_LINES_SHOWN], f"({left_out} more lines)"])
 
 
 def _headers(work: Path, sources: tuple[Path, ...]) -> dict[str, str]:

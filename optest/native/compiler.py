@@ -119,7 +119,7 @@ def compile_flags(kind: str, name: str) -> list[str]:
         flags += ["-isystem", str(folder)]
     if kind == NVCC:
         return [*flags, "-Xcompiler", "-fPIC,-fvisibility=hidden", *_nvcc_targets()]
-    flags += ["-fPIC", "-fvisibility=hidden", "-fopenmp-simd"]
+    flags += ["-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]
     return [*flags, "-Wall"] if kind == CXX else [*flags, *_hip_targets()]
 
 

@@ -1,0 +1,286 @@
+// Vectors of fp32 numbers, as wide as the instruction set has them. Read once per instruction set (see
+// each_isa.h). Arithmetic is the compilers' own on vector types; intrinsics stand only where C++ has no
+// word: fused multiply-add, fp16, narrowing, stores past the caches.
+
+#if defined(OPTEST_ISA_AVX512)
+constexpr int kLanes = 16;
+#elif defined(OPTEST_ISA_AVX2)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+#define OPTEST_INLINE inline __attribute__((always_inline))
+#define OPTEST_NOINLINE __attribute__((noinline))
+#define OPTEST_LAMBDA __attribute__((always_inline))
+
+typedef float F __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t U __attribute__((vector_size(kLanes * 4)));
+typedef int32_t I __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t U16 __attribute__((vector_size(kLanes * 2)));
+typedef uint8_t U8 __attribute__((vector_size(kLanes)));
+
+constexpr uint32_t kAbs = 0x7fffffffu;  // all but the sign
+constexpr uint32_t kInf = 0x7f800000u;  // the exponent's bits; what is above is NaN
+
+template <class V>
+OPTEST_INLINE V load_raw(const void* from) {
+  V value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class V>
+OPTEST_INLINE void store_raw(void* to, V value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+OPTEST_INLINE F splat(float value) { return value - F{}; }
+
+// ---- arithmetic -----------------------------------------------------------------------------------
+
+OPTEST_INLINE F choose(I mask, F yes, F no) { return mask ? yes : no; }
+OPTEST_INLINE U choose(I mask, U yes, U no) { return mask ? yes : no; }
+
+// NaN in `value` stays: the machine's min and max give their second operand then. `larger` is for
+// numbers below 2^31.
+#if defined(OPTEST_ISA_AVX512)
+OPTEST_INLINE F at_most(F value, F limit) {
+  return (F)_mm512_min_ps((__m512)limit, (__m512)value);
+}
+OPTEST_INLINE F at_least(F value, F limit) {
+  return (F)_mm512_max_ps((__m512)limit, (__m512)value);
+}
+OPTEST_INLINE U larger(U a, U b) { return (U)_mm512_max_epi32((__m512i)a, (__m512i)b); }
+#elif defined(OPTEST_ISA_AVX2)
+OPTEST_INLINE F at_most(F value, F limit) {
+  return (F)_mm256_min_ps((__m256)limit, (__m256)value);
+}
+OPTEST_INLINE F at_least(F value, F limit) {
+  return (F)_mm256_max_ps((__m256)limit, (__m256)value);
+}
+OPTEST_INLINE U larger(U a, U b) { return (U)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+#else
+OPTEST_INLINE F at_most(F value, F limit) { return choose(limit < value, limit, value); }
+OPTEST_INLINE F at_least(F value, F limit) { return choose(limit > value, limit, value); }
+OPTEST_INLINE U larger(U a, U b) { return choose((I)a > (I)b, a, b); }
+#endif
+
+OPTEST_INLINE I exceeds(U value, uint32_t limit) { return (I)value > static_cast<int32_t>(limit); }
+
+// a * b + c and c - a * b, rounded once where the machine can.
+#if defined(OPTEST_ISA_AVX512)
+constexpr bool kFma = true;
+OPTEST_INLINE F fma(F a, F b, F c) { return (F)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+OPTEST_INLINE F fnma(F a, F b, F c) { return (F)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#elif defined(OPTEST_ISA_AVX2)
+constexpr bool kFma = true;
+OPTEST_INLINE F fma(F a, F b, F c) { return (F)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+OPTEST_INLINE F fnma(F a, F b, F c) { return (F)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#elif defined(OPTEST_ISA_NEON)
+constexpr bool kFma = true;
+OPTEST_INLINE F fma(F a, F b, F c) {
+  return (F)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+OPTEST_INLINE F fnma(F a, F b, F c) {
+  return (F)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
+constexpr bool kFma = false;
+OPTEST_INLINE F fma(F a, F b, F c) { return a * b + c; }
+OPTEST_INLINE F fnma(F a, F b, F c) { return c - a * b; }
+#endif
+
+OPTEST_INLINE float sum_of(F value) {
+  float sum = 0.0f;
+  for (int i = 0; i < kLanes; ++i) sum += value[i];
+  return sum;
+}
+
+OPTEST_INLINE uint32_t largest_of(U value) {
+#if defined(OPTEST_ISA_AVX512)
+  return _mm512_reduce_max_epu32((__m512i)value);
+#endif
+  uint32_t largest = 0;
+  for (int i = 0; i < kLanes; ++i) largest = value[i] > largest ? value[i] : largest;
+  return largest;
+}
+
+// ---- to fp32 --------------------------------------------------------------------------------------
+
+OPTEST_INLINE F load(const float* from) { return load_raw<F>(from); }
+
+OPTEST_INLINE U load_wide(const void* from) {  // uint16_t to uint32_t
+#if defined(OPTEST_ISA_AVX512)
+  return (U)_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
+#elif defined(OPTEST_ISA_AVX2)
+  return (U)_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+#else
+  return __builtin_convertvector(load_raw<U16>(from), U);
+#endif
+}
+
+OPTEST_INLINE F load(const Bf16* from) { return (F)(load_wide(from) << 16); }
+
+OPTEST_INLINE F load(const Fp16* from) {
+#if defined(OPTEST_ISA_AVX512)
+  return (F)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(OPTEST_ISA_AVX2)
+  return (F)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#elif defined(OPTEST_ISA_NEON)
+  return (F)vcvt_f32_f16((float16x4_t)load_raw<U16>(from));
+#else
+  const U bits = load_wide(from);
+  const U magnitude = (bits & 0x7fffu) << 13;
+  // The product moves the exponent and renormalises denormals.
+  const U scaled = (U)((F)magnitude * 0x1p112f);
+  const U special = choose(exceeds(magnitude, 0x0f7fffffu), U{} + kInf, U{});
+  return (F)(scaled | special | (bits & 0x8000u) << 16);
+#endif
+}
+
+// ---- from fp32, to nearest, ties to even ----------------------------------------------------------
+
+OPTEST_INLINE void store_low(uint16_t* to, U value) {
+#if defined(OPTEST_ISA_AVX512)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)value));
+#elif defined(OPTEST_ISA_AVX2)
+  const __m256i packed = _mm256_packus_epi32((__m256i)value, (__m256i)value);
+  const __m256i ordered = _mm256_permute4x64_epi64(packed, 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(ordered));
+#else
+  store_raw(to, __builtin_convertvector(value, U16));
+#endif
+}
+
+OPTEST_INLINE void store_low(uint8_t* to, U value) {
+#if defined(OPTEST_ISA_AVX512)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)value));
+#elif defined(OPTEST_ISA_AVX2)
+  const __m256i low = _mm256_shuffle_epi8(
+      (__m256i)value, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+  const __m128i both =
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), both);
+#else
+  store_raw(to, __builtin_convertvector(value, U8));
+#endif
+}
+
+OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
+
+OPTEST_INLINE void store(Bf16* to, F value) {
+  const U bits = (U)value;
+  const U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  store_low(&to->bits, choose(exceeds(bits & kAbs, kInf), U{} + 0x7fc0u, rounded));
+}
+
+OPTEST_INLINE void store(Fp16* to, F value) {
+#if defined(OPTEST_ISA_AVX512)
+  const __m256i narrow = _mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow);
+#elif defined(OPTEST_ISA_AVX2)
+  const __m128i narrow = _mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), narrow);
+#elif defined(OPTEST_ISA_NEON)
+  store_raw(to, (U16)vcvt_f16_f32((float32x4_t)value));
+#else
+  const U bits = (U)value;
+  const U magnitude = bits & kAbs;
+  // Below 2^-14 fp16 has fixed steps of 2^-24: adding 0.5 lines the bits up and rounds them.
+  const U small = (U)((F)magnitude + 0.5f) - 0x3f000000u;
+  const U normal = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1u)) >> 13;
+  U result = choose(exceeds(magnitude, 0x387fffffu), normal, small);
+  result = choose(exceeds(magnitude, 0x477fefffu), U{} + 0x7c00u, result);
+  result = choose(exceeds(magnitude, kInf), U{} + 0x7e00u, result);
+  store_low(&to->bits, result | (bits >> 16 & 0x8000u));
+#endif
+}
+
+// Codes of 8 bits, one a lane.
+OPTEST_INLINE void store(E4m3fn* to, U code) { store_low(&to->bits, code); }
+OPTEST_INLINE void store(E4m3fnuz* to, U code) { store_low(&to->bits, code); }
+OPTEST_INLINE void store(int8_t* to, U code) { store_low(reinterpret_cast<uint8_t*>(to), code); }
+
+// ---- runs of any length ---------------------------------------------------------------------------
+
+template <class T>
+OPTEST_INLINE F load_part(const T* from, int64_t n) {
+  T padded[kLanes] = {};
+  std::memcpy(padded, from, static_cast<size_t>(n) * sizeof(T));
+  return load(padded);
+}
+
+template <class T, class V>
+OPTEST_INLINE void store_part(T* to, V value, int64_t n) {
+  T padded[kLanes];
+  store(padded, value);
+  std::memcpy(to, padded, static_cast<size_t>(n) * sizeof(T));
+}
+
+// out[i] = fn(in[i]...) for n elements.
+template <class Out, class Fn, class... In>
+OPTEST_INLINE void map(Out* out, int64_t n, const Fn& fn, const In*... in) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(out + i, fn(load(in + i)...));
+  if (i < n) store_part(out + i, fn(load_part(in + i, n - i)...), n - i);
+}
+
+// The same, fetching n elements from `ahead` into the first-level cache meanwhile.
+template <class Out, class Fn, class In>
+OPTEST_INLINE void map_fetching(Out* out, int64_t n, const Fn& fn, const In* in, const In* ahead) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    __builtin_prefetch(ahead + i);
+    store(out + i, fn(load(in + i)));
+  }
+  if (i < n) store_part(out + i, fn(load_part(in + i, n - i)), n - i);
+}
+
+// Bits of the largest |x| of n elements. They order as the magnitudes do, NaN above them all: a NaN
+// anywhere gives a NaN.
+template <class T>
+OPTEST_INLINE uint32_t largest_bits(const T* x, int64_t n) {
+  U first{};
+  U second{};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    first = larger(first, (U)load(x + i) & kAbs);
+    second = larger(second, (U)load(x + i + kLanes) & kAbs);
+  }
+  for (; i < n; i += kLanes) {
+    const F part = i + kLanes <= n ? load(x + i) : load_part(x + i, n - i);
+    first = larger(first, (U)part & kAbs);
+  }
+  return largest_of(larger(first, second));
+}
+
+// ---- memory ---------------------------------------------------------------------------------------
+
+// Copies bytes past the caches: a line that is written whole need not be read first, and the output
+// does not push the inputs out. finish_stream() (memory.h) ends it.
+OPTEST_INLINE void stream(void* destination, const void* source, int64_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(source);
+#if defined(OPTEST_X86)
+  const int64_t head = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63u);
+  if (bytes >= head + 64) {
+    std::memcpy(to, from, static_cast<size_t>(head));
+    to += head;
+    from += head;
+    bytes -= head;
+    for (; bytes >= 64; bytes -= 64, to += 64, from += 64) {
+#if defined(OPTEST_ISA_AVX512)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+#else
+      for (int i = 0; i < 64; i += 16) {
+        const __m128i piece = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), piece);
+      }
+#endif
+    }
+  }
+#endif
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+}

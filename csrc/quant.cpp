@@ -1,0 +1,163 @@
+// Quantisation of bf16, fp16 or fp32 tensors to fp8 (e4m3fn, e4m3fnuz) or int8, to nearest with ties to
+// even, saturating at the largest finite value (448, 240, 127):
+//
+//     scale = max |x| / largest, 1 where that is 0        fp32
+//     out = round(x / scale)
+//
+// with one scale for the tensor (given or found), for each row, or for each run of `group` elements of
+// a row. A NaN makes the scale it takes part in NaN. Rows may have any stride.
+
+#include <atomic>
+#include <string>
+
+#include "optest/memory.h"
+#include "optest/parallel.h"
+#include "optest/tensor.h"
+#include "optest/types.h"
+
+#define OPTEST_KERNELS "../../quant_kernels.inl"
+#include "optest/each_isa.h"
+
+namespace optest {
+namespace {
+
+struct Kernels {
+  uint32_t (*row_largest_bits)(const void*, int64_t);
+  decltype(&portable::quantise_row<float, int8_t>) quantise_row;
+  decltype(&portable::quantise_row_by_groups<float, int8_t>) quantise_row_by_groups;
+  float (*scale_for)(uint32_t);
+};
+
+template <class T, class Q>
+Kernels kernels_of() {
+  return {OPTEST_SELECT(row_largest_bits<T>), OPTEST_SELECT(quantise_row<T, Q>),
+          OPTEST_SELECT(quantise_row_by_groups<T, Q>), OPTEST_SELECT(scale_for<Q>)};
+}
+
+template <class T>
+Kernels kernels_from(const Tensor& out) {
+  switch (out.scalar_type()) {
+    case ScalarType::Float8_e4m3fn:
+      return kernels_of<T, E4m3fn>();
+    case ScalarType::Float8_e4m3fnuz:
+      return kernels_of<T, E4m3fnuz>();
+    case ScalarType::Char:
+      return kernels_of<T, int8_t>();
+    default:
+      fail("out has dtype ", torch::headeronly::toString(out.scalar_type()),
+           ", expected Float8_e4m3fn, Float8_e4m3fnuz or Char");
+  }
+}
+
+Kernels kernels_for(const Tensor& out, const Tensor& x) {
+  check_float_dtype("x", x);
+  check_same_shape("out", out, x);
+  switch (x.scalar_type()) {
+    case ScalarType::BFloat16:
+      return kernels_from<Bf16>(out);
+    case ScalarType::Half:
+      return kernels_from<Fp16>(out);
+    default:
+      return kernels_from<float>(out);
+  }
+}
+
+float* scales_of(const char* name, const Tensor& scales, int64_t count, const char* one_for) {
+  check_dtype(name, scales, ScalarType::Float);
+  check(scales.numel() == count, name, " has shape ", shape_of(scales), ", expected ", count,
+        " element", count == 1 ? "" : "s", ": one for ", one_for);
+  check(scales.is_contiguous(), name, " has strides, expected a contiguous tensor");
+  return static_cast<float*>(scales.data_ptr());
+}
+
+void quantise_all(const Kernels& kernels, const Rows& to, const Rows& from, float scale,
+                  bool bounded) {
+  const bool past_caches = goes_past_caches(to.count() * to.row_bytes());
+  parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels.quantise_row(from.row(i), to.row(i), from.length(), scale, bounded,
+                           from.row(std::min(i + 1, end - 1)), past_caches);
+    }
+    finish_stream();
+  });
+}
+
+uint32_t tensor_largest_bits(const Kernels& kernels, const Rows& rows) {
+  std::atomic<uint32_t> largest{0};
+  parallel_rows(rows.count(), rows.row_bytes(), [&](int64_t begin, int64_t end) {
+    uint32_t found = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      found = std::max(found, kernels.row_largest_bits(rows.row(i), rows.length()));
+    }
+    uint32_t seen = largest.load();
+    while (seen < found && !largest.compare_exchange_weak(seen, found)) {
+    }
+  });
+  return largest.load();
+}
+
+void static_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
+  const Kernels kernels = kernels_for(out, x);
+  const float by = *scales_of("scale", scale, 1, "the tensor");
+  quantise_all(kernels, Rows("out", out), Rows("x", x), by, false);
+}
+
+void dynamic_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
+  const Kernels kernels = kernels_for(out, x);
+  float* const found = scales_of("scale", scale, 1, "the tensor");
+  const Rows from("x", x);
+  const Rows to("out", out);
+  *found = kernels.scale_for(tensor_largest_bits(kernels, from));
+  quantise_all(kernels, to, from, *found, true);
+}
+
+void quantise_rows(const Kernels& kernels, const Rows& to, const Rows& from, float* scales,
+                   int64_t group) {
+  const int64_t groups = (from.length() + group - 1) / group;
+  const bool past_caches = goes_past_caches(to.count() * to.row_bytes());
+  parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels.quantise_row_by_groups(from.row(i), to.row(i), scales + i * groups, from.length(),
+                                     group, from.row(std::min(i + 1, end - 1)), past_caches);
+    }
+    finish_stream();
+  });
+}
+
+void dynamic_per_token_quant(Tensor out, Tensor x, Tensor scales) {
+  const Kernels kernels = kernels_for(out, x);
+  const Rows from("x", x);
+  float* const found = scales_of("scales", scales, from.count(), "each row of x");
+  if (from.length() == 0) {
+    std::fill(found, found + from.count(), 1.0f);
+    return;
+  }
+  quantise_rows(kernels, Rows("out", out), from, found, from.length());
+}
+
+void dynamic_per_group_quant(Tensor out, Tensor x, Tensor scales, int64_t group) {
+  const Kernels kernels = kernels_for(out, x);
+  check(group >= 1, "group is ", group, ", expected at least 1");
+  const Rows from("x", x);
+  const int64_t groups = (from.length() + group - 1) / group;
+  float* const found =
+      scales_of("scales", scales, from.count() * groups, "each group of each row of x");
+  quantise_rows(kernels, Rows("out", out), from, found, group);
+}
+
+}  // namespace
+}  // namespace optest
+
+STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
+  m.def("static_per_tensor_quant(Tensor(a!) out, Tensor x, Tensor scale) -> ()");
+  m.def("dynamic_per_tensor_quant(Tensor(a!) out, Tensor x, Tensor(b!) scale) -> ()");
+  m.def("dynamic_per_token_quant(Tensor(a!) out, Tensor x, Tensor(b!) scales) -> ()");
+  m.def("dynamic_per_group_quant(Tensor(a!) out, Tensor x, Tensor(b!) scales, int group) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
+  m.impl("static_per_tensor_quant", TORCH_BOX(&optest::static_per_tensor_quant));
+  m.impl("dynamic_per_tensor_quant", TORCH_BOX(&optest::dynamic_per_tensor_quant));
+  m.impl("dynamic_per_token_quant", TORCH_BOX(&optest::dynamic_per_token_quant));
+  m.impl("dynamic_per_group_quant", TORCH_BOX(&optest::dynamic_per_group_quant));
+}

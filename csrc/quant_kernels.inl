@@ -1,0 +1,157 @@
+// Quantisation of rows: q = round(x / scale), saturated, to nearest with ties to even. Every quotient
+// is the correctly rounded fp32 one, so that results equal a plain fp32 reference in every bit.
+
+#include "optest/vec.inl"
+
+// ---- codes ----------------------------------------------------------------------------------------
+
+// An 8-bit float with 3 bits of mantissa and the smallest normal exponent kMin, without its sign, in the
+// low bits of each lane. Adding 2^20 times the power of two below |value| leaves exactly 3 bits after
+// the point, so the hardware does the rounding; the sum then holds the exponent's part of the code in
+// its upper bits, the mantissa's in its lower ones, and `bias` brings the two to one origin.
+template <int kMin>
+OPTEST_INLINE U magnitude_code(F value) {
+  constexpr uint32_t smallest = static_cast<uint32_t>(127 + kMin) << 23;
+  constexpr uint32_t bias = (256u - 8u * (127 + 20 + kMin) % 256u) % 256u;
+  const U magic = larger((U)value & kInf, U{} + smallest) + ((20u << 23) + bias);
+  const U sum = (U)((F)((U)value & kAbs) + (F)magic);
+  return sum + (sum >> 20);
+}
+
+// Codes of |value| below the largest finite value plus half a step. Only the low byte of a lane counts.
+OPTEST_INLINE U encode(F value, E4m3fn) {
+  return magnitude_code<-6>(value) | ((U)value >> 24 & 0x80u);
+}
+
+// There is no negative zero: 0x80 is NaN.
+OPTEST_INLINE U encode(F value, E4m3fnuz) {
+  const U code = magnitude_code<-7>(value);
+  return choose((code & 0xffu) != 0u, code | ((U)value >> 24 & 0x80u), code);
+}
+
+// Adding 1.5 * 2^23 rounds to an integer, which the low bits then hold.
+OPTEST_INLINE U encode(F value, int8_t) { return (U)(value + 0x1.8p23f); }
+
+template <class Q>
+constexpr uint32_t kNanCode = 0;
+template <>
+constexpr uint32_t kNanCode<E4m3fn> = 0x7f;
+template <>
+constexpr uint32_t kNanCode<E4m3fnuz> = 0x80;
+
+template <class Q>
+OPTEST_INLINE U encode_or_nan(F value) {
+  return choose(exceeds((U)value & kAbs, kInf), U{} + kNanCode<Q>, encode(value, Q{}));
+}
+
+// ---- quotients ------------------------------------------------------------------------------------
+
+// Whether multiply_by_reciprocal is exact where it matters: nothing under- or overflows between.
+OPTEST_INLINE bool is_ordinary(float scale) { return scale >= 0x1p-80f && scale <= 0x1p100f; }
+
+// x / scale without a division: the product with the rounded reciprocal, corrected once by its
+// remainder. For bf16 and fp16 x and an ordinary scale this is the correctly rounded quotient (true of
+// all 2^33 pairs of mantissas), save for results below 2^-20, which round to zero all the same.
+OPTEST_INLINE F multiply_by_reciprocal(F x, F scale, F reciprocal) {
+  const F near = x * reciprocal;
+  return fma(fnma(near, scale, x), reciprocal, near);
+}
+
+template <class T>
+constexpr bool kShortMantissa = kFma;
+template <>
+constexpr bool kShortMantissa<float> = false;
+
+OPTEST_INLINE F clamp(F value, F limit) { return at_least(at_most(value, limit), -limit); }
+
+// n elements by one scale. `bounded` says that the scale was found from these elements: an ordinary one
+// then promises that all are numbers and that no quotient passes the largest finite value. `ahead` is
+// what the caller will read next.
+template <class T, class Q>
+OPTEST_NOINLINE void quantise_run(const T* x, Q* out, int64_t n, float scale, bool bounded,
+                                  const T* ahead) {
+  const F divisor = splat(scale);
+  const F reciprocal = splat(1.0f / scale);
+  // Beyond the limit all saturates; an infinity would spoil the remainder.
+  const F limit = splat(scale * kLargest<Q>);
+  const F largest = splat(kLargest<Q>);
+  const auto exact = [=](F v) OPTEST_LAMBDA {
+    return encode_or_nan<Q>(clamp(v / divisor, largest));
+  };
+  const auto fast = [=](F v) OPTEST_LAMBDA {
+    return encode_or_nan<Q>(multiply_by_reciprocal(clamp(v, limit), divisor, reciprocal));
+  };
+  const auto fastest = [=](F v) OPTEST_LAMBDA {
+    return encode(multiply_by_reciprocal(v, divisor, reciprocal), Q{});
+  };
+  if (!kShortMantissa<T> || !is_ordinary(scale)) {
+    map_fetching(out, n, exact, x, ahead);
+  } else if (!bounded) {
+    map_fetching(out, n, fast, x, ahead);
+  } else {
+    map_fetching(out, n, fastest, x, ahead);
+  }
+}
+
+// quantise_run, written past the caches through a run that stays in the first of them.
+template <class T, class Q>
+void quantise_streaming(const T* x, Q* out, int64_t n, float scale, bool bounded, const T* ahead) {
+  constexpr int64_t run = 4096;
+  alignas(64) Q staged[run];
+  for (int64_t i = 0; i < n; i += run) {
+    const int64_t some = n - i < run ? n - i : run;
+    quantise_run(x + i, staged, some, scale, bounded, ahead + i);
+    stream(out + i, staged, some);
+  }
+}
+
+// ---- rows -----------------------------------------------------------------------------------------
+
+// scale = largest |x| / largest finite value; 1 where that is zero, so that zeros decode to zeros.
+template <class Q>
+float scale_for(uint32_t largest) {
+  float magnitude;
+  std::memcpy(&magnitude, &largest, sizeof magnitude);
+  const float scale = magnitude / kLargest<Q>;
+  return scale == 0.0f ? 1.0f : scale;
+}
+
+template <class T>
+uint32_t row_largest_bits(const void* x, int64_t n) {
+  return largest_bits(static_cast<const T*>(x), n);
+}
+
+// One row by a given scale. `ahead` is the row after it, or the same.
+template <class T, class Q>
+void quantise_row(const void* x, void* out, int64_t n, float scale, bool bounded, const void* ahead,
+                  bool past_caches) {
+  const auto quantise = past_caches ? &quantise_streaming<T, Q> : &quantise_run<T, Q>;
+  quantise(static_cast<const T*>(x), static_cast<Q*>(out), n, scale, bounded,
+           static_cast<const T*>(ahead));
+}
+
+// Some groups of a row, by a scale of its own each; the last group may be shorter.
+template <class T, class Q>
+void quantise_groups(const T* x, Q* out, float* scales, int64_t n, int64_t group, const T* ahead,
+                     bool past_caches) {
+  for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
+    scales[g] = scale_for<Q>(largest_bits(x + i, n - i < group ? n - i : group));
+  }
+  const auto quantise = past_caches ? &quantise_streaming<T, Q> : &quantise_run<T, Q>;
+  for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
+    quantise(x + i, out + i, n - i < group ? n - i : group, scales[g], true, ahead + i);
+  }
+}
+
+// One row by a scale of its own for every `group` elements. `ahead` is the row after it, or the same.
+template <class T, class Q>
+void quantise_row_by_groups(const void* x, void* out, float* scales, int64_t n, int64_t group,
+                            const void* ahead, bool past_caches) {
+  // Groups whose elements are still in the first-level cache when they are read again.
+  const int64_t run = group >= 8192 ? group : 8192 / group * group;
+  for (int64_t i = 0; i < n; i += run) {
+    quantise_groups(static_cast<const T*>(x) + i, static_cast<Q*>(out) + i, scales + i / group,
+                    n - i < run ? n - i : run, group, static_cast<const T*>(ahead) + i,
+                    past_caches);
+  }
+}
