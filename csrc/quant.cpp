@@ -22,16 +22,16 @@ namespace optest {
 namespace {
 
 struct Kernels {
-  uint32_t (*row_largest_bits)(const void*, int64_t);
+  decltype(&portable::largest_bits_of<float>) largest_bits_of;
+  decltype(&portable::scale_for<int8_t>) scale_for;
+  decltype(&portable::quantise_by<float, int8_t>) quantise_by;
   decltype(&portable::quantise_row<float, int8_t>) quantise_row;
-  decltype(&portable::quantise_row_by_groups<float, int8_t>) quantise_row_by_groups;
-  float (*scale_for)(uint32_t);
 };
 
 template <class T, class Q>
 Kernels kernels_of() {
-  return {OPTEST_SELECT(row_largest_bits<T>), OPTEST_SELECT(quantise_row<T, Q>),
-          OPTEST_SELECT(quantise_row_by_groups<T, Q>), OPTEST_SELECT(scale_for<Q>)};
+  return {OPTEST_SELECT(largest_bits_of<T>), OPTEST_SELECT(scale_for<Q>),
+          OPTEST_SELECT(quantise_by<T, Q>), OPTEST_SELECT(quantise_row<T, Q>)};
 }
 
 template <class T>
@@ -70,26 +70,37 @@ float* scales_of(const char* name, const Tensor& scales, int64_t count, const ch
   return static_cast<float*>(scales.data_ptr());
 }
 
-void quantise_all(const Kernels& kernels, const Rows& to, const Rows& from, float scale,
-                  bool bounded) {
-  const bool past_caches = goes_past_caches(to.count() * to.row_bytes());
-  parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      kernels.quantise_row(from.row(i), to.row(i), from.length(), scale, bounded,
-                           from.row(std::min(i + 1, end - 1)), past_caches);
-    }
-    finish_stream();
+// x and out as rows; as a single one where both are dense, since rows mean nothing to one scale.
+struct Pair {
+  Pair(const Tensor& x, const Tensor& out)
+      : dense(x.is_contiguous() && out.is_contiguous()),
+        from(dense ? Rows::whole(x) : Rows("x", x)),
+        to(dense ? Rows::whole(out) : Rows("out", out)) {}
+
+  bool dense;
+  Rows from;
+  Rows to;
+};
+
+template <class Body>
+void for_elements(const Rows& rows, const Body& body) {
+  parallel_elements(rows.count(), rows.length(), rows.element_bytes(), body);
+}
+
+void quantise_all(const Kernels& kernels, const Pair& pair, float scale, bool bounded) {
+  const bool past_caches = goes_past_caches(pair.to.bytes());
+  for_elements(pair.from, [&](int64_t row, int64_t begin, int64_t end) {
+    kernels.quantise_by(pair.from.element(row, begin), pair.to.element(row, begin), end - begin,
+                        scale, bounded, past_caches);
+    if (past_caches) finish_stream();
   });
 }
 
 uint32_t tensor_largest_bits(const Kernels& kernels, const Rows& rows) {
   std::atomic<uint32_t> largest{0};
-  parallel_rows(rows.count(), rows.row_bytes(), [&](int64_t begin, int64_t end) {
-    uint32_t found = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      found = std::max(found, kernels.row_largest_bits(rows.row(i), rows.length()));
-    }
-    uint32_t seen = largest.load();
+  for_elements(rows, [&](int64_t row, int64_t begin, int64_t end) {
+    const uint32_t found = kernels.largest_bits_of(rows.element(row, begin), end - begin);
+    uint32_t seen = largest.load(std::memory_order_relaxed);
     while (seen < found && !largest.compare_exchange_weak(seen, found)) {
     }
   });
@@ -99,50 +110,52 @@ uint32_t tensor_largest_bits(const Kernels& kernels, const Rows& rows) {
 void static_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
   const Kernels kernels = kernels_for(out, x);
   const float by = *scales_of("scale", scale, 1, "the tensor");
-  quantise_all(kernels, Rows("out", out), Rows("x", x), by, false);
+  quantise_all(kernels, Pair(x, out), by, false);
 }
 
 void dynamic_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
   const Kernels kernels = kernels_for(out, x);
   float* const found = scales_of("scale", scale, 1, "the tensor");
-  const Rows from("x", x);
-  const Rows to("out", out);
-  *found = kernels.scale_for(tensor_largest_bits(kernels, from));
-  quantise_all(kernels, to, from, *found, true);
+  const Pair pair(x, out);
+  *found = kernels.scale_for(tensor_largest_bits(kernels, pair.from));
+  quantise_all(kernels, pair, *found, true);
 }
 
 void quantise_rows(const Kernels& kernels, const Rows& to, const Rows& from, float* scales,
                    int64_t group) {
   const int64_t groups = (from.length() + group - 1) / group;
-  const bool past_caches = goes_past_caches(to.count() * to.row_bytes());
+  const bool past_caches = goes_past_caches(to.bytes());
   parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      kernels.quantise_row_by_groups(from.row(i), to.row(i), scales + i * groups, from.length(),
-                                     group, from.row(std::min(i + 1, end - 1)), past_caches);
+      const void* ahead = from.row(std::min(i + 1, end - 1));
+      kernels.quantise_row(from.row(i), to.row(i), scales + i * groups, from.length(), group,
+                           ahead, past_caches);
     }
-    finish_stream();
+    if (past_caches) finish_stream();
   });
 }
 
 void dynamic_per_token_quant(Tensor out, Tensor x, Tensor scales) {
   const Kernels kernels = kernels_for(out, x);
   const Rows from("x", x);
+  const Rows to("out", out);
   float* const found = scales_of("scales", scales, from.count(), "each row of x");
   if (from.length() == 0) {
     std::fill(found, found + from.count(), 1.0f);
     return;
   }
-  quantise_rows(kernels, Rows("out", out), from, found, from.length());
+  quantise_rows(kernels, to, from, found, from.length());
 }
 
 void dynamic_per_group_quant(Tensor out, Tensor x, Tensor scales, int64_t group) {
   const Kernels kernels = kernels_for(out, x);
   check(group >= 1, "group is ", group, ", expected at least 1");
   const Rows from("x", x);
+  const Rows to("out", out);
   const int64_t groups = (from.length() + group - 1) / group;
   float* const found =
       scales_of("scales", scales, from.count() * groups, "each group of each row of x");
-  quantise_rows(kernels, Rows("out", out), from, found, group);
+  quantise_rows(kernels, to, from, found, group);
 }
 
 }  // namespace

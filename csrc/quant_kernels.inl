@@ -66,10 +66,10 @@ OPTEST_INLINE F clamp(F value, F limit) { return at_least(at_most(value, limit),
 
 // n elements by one scale. `bounded` says that the scale was found from these elements: an ordinary one
 // then promises that all are numbers and that no quotient passes the largest finite value. `ahead` is
-// what the caller will read next.
+// what will be read next, or x itself.
 template <class T, class Q>
-OPTEST_NOINLINE void quantise_run(const T* x, Q* out, int64_t n, float scale, bool bounded,
-                                  const T* ahead) {
+OPTEST_NOINLINE void quantise(const T* x, Q* out, int64_t n, float scale, bool bounded,
+                              const T* ahead, bool past_caches) {
   const F divisor = splat(scale);
   const F reciprocal = splat(1.0f / scale);
   // Beyond the limit all saturates; an infinity would spoil the remainder.
@@ -84,24 +84,13 @@ OPTEST_NOINLINE void quantise_run(const T* x, Q* out, int64_t n, float scale, bo
   const auto fastest = [=](F v) OPTEST_LAMBDA {
     return encode(multiply_by_reciprocal(v, divisor, reciprocal), Q{});
   };
+  const Ahead<T> in{x, ahead};
   if (!kShortMantissa<T> || !is_ordinary(scale)) {
-    map_fetching(out, n, exact, x, ahead);
+    map(out, n, past_caches, exact, in);
   } else if (!bounded) {
-    map_fetching(out, n, fast, x, ahead);
+    map(out, n, past_caches, fast, in);
   } else {
-    map_fetching(out, n, fastest, x, ahead);
-  }
-}
-
-// quantise_run, written past the caches through a run that stays in the first of them.
-template <class T, class Q>
-void quantise_streaming(const T* x, Q* out, int64_t n, float scale, bool bounded, const T* ahead) {
-  constexpr int64_t run = 4096;
-  alignas(64) Q staged[run];
-  for (int64_t i = 0; i < n; i += run) {
-    const int64_t some = n - i < run ? n - i : run;
-    quantise_run(x + i, staged, some, scale, bounded, ahead + i);
-    stream(out + i, staged, some);
+    map(out, n, past_caches, fastest, in);
   }
 }
 
@@ -117,17 +106,16 @@ float scale_for(uint32_t largest) {
 }
 
 template <class T>
-uint32_t row_largest_bits(const void* x, int64_t n) {
+uint32_t largest_bits_of(const void* x, int64_t n) {
   return largest_bits(static_cast<const T*>(x), n);
 }
 
-// One row by a given scale. `ahead` is the row after it, or the same.
+// n elements by a given scale.
 template <class T, class Q>
-void quantise_row(const void* x, void* out, int64_t n, float scale, bool bounded, const void* ahead,
-                  bool past_caches) {
-  const auto quantise = past_caches ? &quantise_streaming<T, Q> : &quantise_run<T, Q>;
-  quantise(static_cast<const T*>(x), static_cast<Q*>(out), n, scale, bounded,
-           static_cast<const T*>(ahead));
+void quantise_by(const void* x, void* out, int64_t n, float scale, bool bounded,
+                 bool past_caches) {
+  const T* const from = static_cast<const T*>(x);
+  quantise(from, static_cast<Q*>(out), n, scale, bounded, from, past_caches);
 }
 
 // Some groups of a row, by a scale of its own each; the last group may be shorter.
@@ -137,16 +125,16 @@ void quantise_groups(const T* x, Q* out, float* scales, int64_t n, int64_t group
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     scales[g] = scale_for<Q>(largest_bits(x + i, n - i < group ? n - i : group));
   }
-  const auto quantise = past_caches ? &quantise_streaming<T, Q> : &quantise_run<T, Q>;
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
-    quantise(x + i, out + i, n - i < group ? n - i : group, scales[g], true, ahead + i);
+    const int64_t some = n - i < group ? n - i : group;
+    quantise(x + i, out + i, some, scales[g], true, ahead + i, past_caches);
   }
 }
 
 // One row by a scale of its own for every `group` elements. `ahead` is the row after it, or the same.
 template <class T, class Q>
-void quantise_row_by_groups(const void* x, void* out, float* scales, int64_t n, int64_t group,
-                            const void* ahead, bool past_caches) {
+void quantise_row(const void* x, void* out, float* scales, int64_t n, int64_t group,
+                  const void* ahead, bool past_caches) {
   // Groups whose elements are still in the first-level cache when they are read again.
   const int64_t run = group >= 8192 ? group : 8192 / group * group;
   for (int64_t i = 0; i < n; i += run) {

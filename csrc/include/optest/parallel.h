@@ -37,4 +37,18 @@ void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
   parallel_pieces(rows, piece_bytes / std::max<int64_t>(row_bytes, 1), body);
 }
 
+// Calls body(row, begin, end) for all elements of rows that need not stay whole: long ones are shared.
+template <class Body>
+void parallel_elements(int64_t rows, int64_t length, int64_t element_bytes, const Body& body) {
+  constexpr int64_t longest = 64 * 1024;
+  const int64_t parts = std::max<int64_t>((length + longest - 1) / longest, 1);
+  const int64_t part_bytes = std::min(length, longest) * element_bytes;
+  parallel_rows(rows * parts, part_bytes, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t begin = i % parts * longest;
+      body(i / parts, begin, std::min(length, begin + longest));
+    }
+  });
+}
+
 }  // namespace optest

@@ -70,9 +70,7 @@ class Rows {
  public:
   // Throws where the last dimension is not dense. A 0-dim tensor is one row of one element.
   Rows(const char* name, const Tensor& tensor)
-      : length_(tensor.dim() == 0 ? 1 : tensor.size(tensor.dim() - 1)),
-        element_bytes_(static_cast<int64_t>(tensor.element_size())),
-        data_(static_cast<char*>(tensor.data_ptr())) {
+      : Rows(tensor) {
     const int64_t last = tensor.dim() - 1;
     check(last < 0 || tensor.numel() == 0 || length_ == 1 || tensor.stride(last) == 1, name,
           " has stride ", last < 0 ? 1 : tensor.stride(last),
@@ -82,9 +80,18 @@ class Rows {
     }
   }
 
+  // All elements of a contiguous tensor as one row.
+  static Rows whole(const Tensor& tensor) {
+    Rows rows(tensor);
+    rows.length_ = tensor.numel();
+    return rows;
+  }
+
   int64_t count() const { return count_; }
   int64_t length() const { return length_; }
+  int64_t element_bytes() const { return element_bytes_; }
   int64_t row_bytes() const { return length_ * element_bytes_; }
+  int64_t bytes() const { return count_ * row_bytes(); }
 
   char* row(int64_t index) const {
     if (outer_.size() <= 1) return data_ + (outer_.empty() ? 0 : index * outer_[0].step);
@@ -96,12 +103,16 @@ class Rows {
     return at;
   }
 
-  template <class T>
-  T* row_as(int64_t index) const {
-    return reinterpret_cast<T*>(row(index));
+  char* element(int64_t row_index, int64_t column) const {
+    return row(row_index) + column * element_bytes_;
   }
 
  private:
+  explicit Rows(const Tensor& tensor)
+      : length_(tensor.dim() == 0 ? 1 : tensor.size(tensor.dim() - 1)),
+        element_bytes_(static_cast<int64_t>(tensor.element_size())),
+        data_(static_cast<char*>(tensor.data_ptr())) {}
+
   struct Outer {
     int64_t size;
     int64_t step;  // bytes

@@ -203,7 +203,7 @@ OPTEST_INLINE void store(E4m3fn* to, U code) { store_low(&to->bits, code); }
 OPTEST_INLINE void store(E4m3fnuz* to, U code) { store_low(&to->bits, code); }
 OPTEST_INLINE void store(int8_t* to, U code) { store_low(reinterpret_cast<uint8_t*>(to), code); }
 
-// ---- runs of any length ---------------------------------------------------------------------------
+// ---- parts of a vector, reductions ----------------------------------------------------------------
 
 template <class T>
 OPTEST_INLINE F load_part(const T* from, int64_t n) {
@@ -217,25 +217,6 @@ OPTEST_INLINE void store_part(T* to, V value, int64_t n) {
   T padded[kLanes];
   store(padded, value);
   std::memcpy(to, padded, static_cast<size_t>(n) * sizeof(T));
-}
-
-// out[i] = fn(in[i]...) for n elements.
-template <class Out, class Fn, class... In>
-OPTEST_INLINE void map(Out* out, int64_t n, const Fn& fn, const In*... in) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(out + i, fn(load(in + i)...));
-  if (i < n) store_part(out + i, fn(load_part(in + i, n - i)...), n - i);
-}
-
-// The same, fetching n elements from `ahead` into the first-level cache meanwhile.
-template <class Out, class Fn, class In>
-OPTEST_INLINE void map_fetching(Out* out, int64_t n, const Fn& fn, const In* in, const In* ahead) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    __builtin_prefetch(ahead + i);
-    store(out + i, fn(load(in + i)));
-  }
-  if (i < n) store_part(out + i, fn(load_part(in + i, n - i)), n - i);
 }
 
 // Bits of the largest |x| of n elements. They order as the magnitudes do, NaN above them all: a NaN
@@ -283,4 +264,48 @@ OPTEST_INLINE void stream(void* destination, const void* source, int64_t bytes) 
   }
 #endif
   std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+// ---- rows -----------------------------------------------------------------------------------------
+
+// An input whose next row is brought into the first-level cache while this one is worked on: the
+// processor's own prefetching stops where the second pass over a row begins.
+template <class T>
+struct Ahead {
+  const T* at;
+  const T* next;
+};
+
+template <class T>
+OPTEST_INLINE F fetch(const T* in, int64_t i) {
+  return load(in + i);
+}
+template <class T>
+OPTEST_INLINE F fetch(Ahead<T> in, int64_t i) {
+  __builtin_prefetch(in.next + i);
+  return load(in.at + i);
+}
+template <class T>
+OPTEST_INLINE F fetch_part(const T* in, int64_t i, int64_t n) {
+  return load_part(in + i, n);
+}
+template <class T>
+OPTEST_INLINE F fetch_part(Ahead<T> in, int64_t i, int64_t n) {
+  return load_part(in.at + i, n);
+}
+
+// out[i] = fn(in[i]...) for n elements; each input is a pointer or an Ahead. With past_caches the output
+// is staged in runs that stay in the first-level cache and leaves them in whole lines.
+template <class Out, class Fn, class... In>
+OPTEST_INLINE void map(Out* out, int64_t n, bool past_caches, const Fn& fn, In... in) {
+  constexpr int64_t kRun = 8192 / sizeof(Out);
+  alignas(64) Out staged[kRun];
+  for (int64_t begin = 0; begin < n; begin += kRun) {
+    const int64_t end = n - begin < kRun ? n : begin + kRun;
+    Out* const to = past_caches ? staged : out + begin;
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) store(to + (i - begin), fn(fetch(in, i)...));
+    if (i < end) store_part(to + (i - begin), fn(fetch_part(in, i, end - i)...), end - i);
+    if (past_caches) stream(out + begin, staged, (end - begin) * static_cast<int64_t>(sizeof(Out)));
+  }
 }

@@ -1,0 +1,100 @@
+// RMSNorm over the last dimension, fp32 inside and rounded once:
+//
+//     rmsnorm             out = x / sqrt(mean(x^2) + eps) * weight
+//     fused_add_rmsnorm   residual = residual + x (rounded to its dtype); x = rmsnorm(residual)
+//
+// x, out and residual are bf16, fp16 or fp32 alike, rows of any stride; weight is any of the three.
+
+#include <vector>
+
+#include "optest/memory.h"
+#include "optest/parallel.h"
+#include "optest/tensor.h"
+#include "optest/types.h"
+
+#define OPTEST_KERNELS "../../norm_kernels.inl"
+#include "optest/each_isa.h"
+
+namespace optest {
+namespace {
+
+struct Kernels {
+  decltype(&portable::widen_row<float>) widen_row;
+  decltype(&portable::rmsnorm_row<float>) rmsnorm_row;
+  decltype(&portable::fused_add_rmsnorm_row<float>) fused_add_rmsnorm_row;
+};
+
+template <class T>
+Kernels kernels_of() {
+  return {OPTEST_SELECT(widen_row<T>), OPTEST_SELECT(rmsnorm_row<T>),
+          OPTEST_SELECT(fused_add_rmsnorm_row<T>)};
+}
+
+Kernels kernels_for(const char* name, const Tensor& tensor) {
+  check_float_dtype(name, tensor);
+  switch (tensor.scalar_type()) {
+    case ScalarType::BFloat16:
+      return kernels_of<Bf16>();
+    case ScalarType::Half:
+      return kernels_of<Fp16>();
+    default:
+      return kernels_of<float>();
+  }
+}
+
+// The weight in fp32, of which each row of x takes one element a column.
+std::vector<float> wide_weight(const Tensor& weight, int64_t length) {
+  const Kernels kernels = kernels_for("weight", weight);
+  check(weight.dim() == 1 && weight.size(0) == length, "weight has shape ", shape_of(weight),
+        ", expected [", length, "], the last dimension of x");
+  check(weight.is_contiguous(), "weight has strides, expected a contiguous tensor");
+  std::vector<float> wide(static_cast<size_t>(length));
+  kernels.widen_row(weight.data_ptr(), wide.data(), length);
+  return wide;
+}
+
+void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
+  const Kernels kernels = kernels_for("x", x);
+  check_same_shape("out", out, x);
+  check_dtype("out", out, x.scalar_type());
+  const Rows from("x", x);
+  const Rows to("out", out);
+  const std::vector<float> wide = wide_weight(weight, from.length());
+  const bool past_caches = goes_past_caches(to.bytes());
+  parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels.rmsnorm_row(from.row(i), to.row(i), wide.data(), from.length(),
+                          static_cast<float>(eps), from.row(std::min(i + 1, end - 1)),
+                          past_caches);
+    }
+    if (past_caches) finish_stream();
+  });
+}
+
+void fused_add_rmsnorm(Tensor x, Tensor residual, Tensor weight, double eps) {
+  const Kernels kernels = kernels_for("x", x);
+  check_same_shape("residual", residual, x);
+  check_dtype("residual", residual, x.scalar_type());
+  const Rows in("x", x);
+  const Rows sum("residual", residual);
+  const std::vector<float> wide = wide_weight(weight, in.length());
+  parallel_rows(in.count(), 2 * in.row_bytes(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels.fused_add_rmsnorm_row(in.row(i), sum.row(i), wide.data(), in.length(),
+                                    static_cast<float>(eps), sum.row(std::min(i + 1, end - 1)));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace optest
+
+STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
+  m.def("rmsnorm(Tensor(a!) out, Tensor x, Tensor weight, float eps) -> ()");
+  m.def("fused_add_rmsnorm(Tensor(a!) x, Tensor(b!) residual, Tensor weight, float eps) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
+  m.impl("rmsnorm", TORCH_BOX(&optest::rmsnorm));
+  m.impl("fused_add_rmsnorm", TORCH_BOX(&optest::fused_add_rmsnorm));
+}
