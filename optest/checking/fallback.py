@@ -148,7 +148,7 @@ def _any(values: Values, judged: Judged, bounds: Bounds) -> list[float]:
         "mismatched": judged.mismatch.sum(),
         "nonfinite": (judged.mismatch & ~judged.finite).sum(),
         "gross": (excess > bounds.gross_floor).sum(),
-        "different": ((judged.difference > 0) & ~judged.mismatch).sum(),
+        "different": _differing_integers(values, judged),
         "nan_reference": _nan(values.a).sum(),
         "nan_candidate": _nan(values.b).sum(),
         "inf_reference": (~finite_a & ~_nan(values.a)).sum(),
@@ -160,6 +160,12 @@ def _any(values: Values, judged: Judged, bounds: Bounds) -> list[float]:
         "margin": excess.max(),
     }
     return [float(row[name]) for name in COLUMNS]
+
+
+def _differing_integers(values: Values, judged: Judged) -> torch.Tensor:
+    if values.a.dtype != torch.int64:
+        return torch.zeros(())
+    return ((judged.difference > 0) & ~judged.mismatch).sum()
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:
