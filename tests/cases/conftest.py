@@ -24,6 +24,12 @@ class Recorded:
         return [event for event in self.events if event["event"] == "finished"]
 
 
+@pytest.fixture(autouse=True)
+def _warm(monkeypatch):
+    """Emptying the caches before each call is timing's own to test, and takes most of the time."""
+    monkeypatch.setenv("OPTEST_CACHE", "warm")
+
+
 @pytest.fixture
 def make_session(tmp_path):
     """``make_session("check")`` makes a session of that mode current until the test ends."""
