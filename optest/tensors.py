@@ -103,7 +103,9 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors of one shape and dtype hold the same bits (NaN equals the same NaN)."""
-    return a.shape == b.shape and a.dtype == b.dtype and bool(torch.equal(_as_bytes(a), _as_bytes(b)))
+    return (
+        a.shape == b.shape and a.dtype == b.dtype and bool(torch.equal(_as_bytes(a), _as_bytes(b)))
+    )
 
 
 class _Region:
@@ -128,7 +130,7 @@ class _Region:
 
 
 def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())  # type: ignore[call-overload,no-any-return]
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
 class Snapshot:
@@ -175,7 +177,7 @@ class Snapshot:
 def replicate(value: _T) -> _T:
     """A copy whose tensors have memory of their own, aliases among them kept.
 
-    Containers and dataclasses are rebuilt; what cannot hold tensors, or cannot be copied, is shared.
+    Containers and dataclasses are rebuilt; what cannot hold tensors, or be copied, is shared.
     A view copies its own extent, not the whole of a larger storage.
     """
     return _Replica().of(value)  # type: ignore[no-any-return]
@@ -217,7 +219,7 @@ class _Replica:
         if key not in self._storages:
             self._storages[key] = _storage_bytes(plain).clone()
         twin = torch.empty(0, dtype=plain.dtype, device=plain.device)
-        twin.set_(  # type: ignore[call-overload]
+        twin.set_(
             self._storages[key].untyped_storage(),
             plain.storage_offset(),
             plain.shape,
