@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from optest import arch
+from optest import arch, stats
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import cache, overhead, rotation, trace
 from optest.timing.choose import choose, device_of
 from optest.timing.clock import Target
+from optest.timing.controls import Controls
 from optest.timing.inputs import Inputs
 from optest.timing.plan import Plan
 from optest.timing.samples import check_constant, net
@@ -80,6 +81,7 @@ class _Measurement:
         self._warm_up()
         self.sampler.run(Stopping(self.plan.num_iters, self.plan.seconds))
         written = self._trace() if self.plan.need_trace else None
+        self._control()
         self.sampler.last()
         samples, policy = self.sampler.samples, self.sampler.policy
         check_constant(samples, self.sampler.clock)
@@ -112,6 +114,16 @@ class _Measurement:
             self.calls += 1
         if self.plan.num_warmup:
             self.inputs.find_written()
+
+    def _control(self) -> None:
+        """Between the samples and the last of them, so that this one meets the inputs as given."""
+        done = self.sampler
+        if not self.plan.controls or not done.samples.us:
+            return
+        controls = Controls(done.clock, self.own, done.before, self.inputs)
+        controls.run(done.data, stats.median(done.samples.kept()))
+        self.calls += controls.calls
+        self.notes += controls.notes
 
     def _trace(self) -> str:
         self.inputs.restore_written()

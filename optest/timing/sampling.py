@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from optest.timing.clock import Target
+from optest.timing.prepare import Preparation
 from optest.timing.samples import Samples
 from optest.timing.stopping import Progress
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _CALLS_BETWEEN_RESTORES = 8
 # A no-op behind a flush costs as much as a short kernel does; no more than these are spread evenly.
 _NO_OPS_WHEN_COLD = 24
+# Between looks at whether others want the processor.
+_CALLS_A_BATCH = 16
 
 
 @dataclass
@@ -38,17 +41,9 @@ class Sampler:
     data: Any = None
 
     @functools.cached_property
-    def before(self) -> Before:
-        """What comes before each timed call, untimed."""
-        flush, no_op = self.policy.before, self.no_op
-        if flush is None or no_op is None:
-            return flush
-
-        def flush_and_wake() -> None:
-            flush()
-            no_op.wake()
-
-        return flush_and_wake
+    def before(self) -> Preparation:
+        """What comes before each timed call."""
+        return Preparation(self.policy.before, None if self.no_op is None else self.no_op.wake)
 
     def run(self, rule: Stopping) -> None:
         """Every timed call but the last."""
@@ -71,15 +66,14 @@ class Sampler:
 
         def before() -> None:
             self.inputs.restore()
-            if self.before is not None:
-                self.before()
+            self.before()
 
         self._time([Target(self.kernel.func, self.kernel.sets[:1])], 1, before)
 
     def _calls(self, count: int, stride: int) -> None:
         """``count`` calls, a no-op taking its turn at every ``stride``-th."""
         while count > 0:
-            chunk = min(count, stride) if stride > 1 else count
+            chunk = min(count, stride if stride > 1 else _CALLS_A_BATCH)
             if self.inputs.written:
                 chunk = min(chunk, _CALLS_BETWEEN_RESTORES)
                 self.inputs.restore_written()
@@ -101,6 +95,7 @@ class Sampler:
     def _time(self, targets: list[Target], rounds: int, before: Before) -> None:
         kernel, *no_ops = self.clock.time(targets, rounds, before)
         self.samples.add(kernel)
+        self.before.learn(self.samples)
         self.data = kernel.data
         for reading in no_ops:
             self.samples.add_overhead(reading)

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
     from optest.timing.clock import Arguments, Before, Target
 
-# A shorter call fits into what is left of most time slices (some 3 ms on Linux); a longer one that
-# was preempted once gets a slice of its own from then on.
-_FITS_ANYWHERE_US = 500.0
-
 
 @dataclass(frozen=True)
 class WallClock:
@@ -41,13 +37,9 @@ class WallClock:
         interpreter about equally warm.
         """
         readings = [Reading() for _ in targets]
-        crowded = False
         for index in range(rounds):
-            if crowded:
-                _start_afresh(targets)
             for target, reading in zip(targets, readings, strict=True):
                 self._one(target.func, target.sets[index % len(target.sets)], before, reading)
-            crowded |= readings[0].preempted[-1] and readings[0].us[-1] > _FITS_ANYWHERE_US
         return readings
 
     def _one(
@@ -68,11 +60,3 @@ class WallClock:
         reading.preempted.append(switches() != seen)
         reading.us.append((end - start) / NS_PER_US)
         reading.calls += 1
-
-
-def _start_afresh(targets: Sequence[Target]) -> None:
-    """Let those run who want the processor, then bring the interpreter back into the cache."""
-    preemption.give_way()
-    for target in targets[1:]:
-        args, kwargs = target.sets[0]
-        target.func(*args, **kwargs)
