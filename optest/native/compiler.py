@@ -110,11 +110,10 @@ def torch_home() -> Path:
 
 
 def compile_flags(kind: str, name: str) -> list[str]:
-    """Flags of every compilation: optimised, position-independent, torch's stable ABI 2.10."""
+    """Flags of every compilation: optimised, position-independent, torch's headers found."""
     include = torch_home() / "include"
     folders = [include, include / "torch/csrc/api/include", Path(sysconfig.get_path("include"))]
     flags = ["-O3", "-std=c++17", "-DNDEBUG", f"-DTORCH_EXTENSION_NAME={name}"]
-    flags.append(f"-DTORCH_TARGET_VERSION=0x{STABLE_ABI[0]:02x}{STABLE_ABI[1]:02x}000000000000")
     for folder in folders:
         flags += ["-isystem", str(folder)]
     if kind == NVCC:

@@ -1,6 +1,8 @@
 // Work on all threads of torch's intra-op pool: torch.set_num_threads() is honoured, no pool of our own.
 #pragma once
 
+#include "optest/abi.h"
+
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>

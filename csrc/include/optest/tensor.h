@@ -2,6 +2,8 @@
 // the argument, the value and what was expected, and views of a tensor as rows.
 #pragma once
 
+#include "optest/abi.h"
+
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
