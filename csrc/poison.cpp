@@ -2,7 +2,11 @@
 // IEEE-like float format and in e4m3fn, -1 in signed integers. It sits in front of torch's own
 // allocator and leaves freeing to it, so that switching it off costs one predictable branch.
 //
-// It is built against c10 (not the stable ABI), which has no hook for allocators.
+// The stable ABI has no hook for allocators, so this file, alone in csrc, is built against c10: the
+// libraries are cached by torch version, and a new torch builds a new one.
+
+#undef TORCH_TARGET_VERSION
+#undef TORCH_STABLE_ONLY
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -38,7 +42,9 @@ class PoisonAllocator final : public c10::Allocator {
 
 }  // namespace
 
-extern "C" void optest_poison_install() {
+#define OPTEST_EXPORT extern "C" __attribute__((visibility("default")))
+
+OPTEST_EXPORT void optest_poison_install() {
   static PoisonAllocator* allocator = [] {
     auto* made = new PoisonAllocator(c10::GetCPUAllocator());
     c10::SetCPUAllocator(made, /*priority=*/100);
@@ -47,6 +53,6 @@ extern "C" void optest_poison_install() {
   (void)allocator;
 }
 
-extern "C" int optest_poison_set(int on) {
+OPTEST_EXPORT int optest_poison_set(int on) {
   return poisoning.exchange(on != 0, std::memory_order_relaxed) ? 1 : 0;
 }

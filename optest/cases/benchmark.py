@@ -126,7 +126,7 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
     outer, session.case = session.case, case
     error = ""
     try:
-        with state.contained(case.id), device.factories_allocate_there():
+        with device.factories_allocate_there(), state.contained(case.id):
             state.seed_all(case.seed)
             case.outputs = Outputs()
             with fresh_memory_poisoned(device=device.target()):
@@ -134,9 +134,9 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
             _merge(row, result, function)
         row.status = "empty" if result is None and not case.verdicts else "passed"
     except KeyboardInterrupt:
-        session.interrupted = True
         row.status = "error"
         error = "interrupted"
+        ending.interrupted(session)
         raise SystemExit(ending.INTERRUPTED) from None
     except CheckFailedError:
         row.status = "failed"  # the verdict is recorded already

@@ -27,18 +27,24 @@ def factories_allocate_there() -> Iterator[None]:
     timed with the kernel. A script written for a GPU that set one as the default device is put
     back on the CPU where there is none.
     """
-    default = torch.get_default_device()
-    if target() == "cpu":
-        if default.type == "cuda":
-            once(f"the script's default device is {default}, which is not here; using the CPU")
-            torch.set_default_device(None)
-        yield
-        return
-    if default.type != "cpu":
+    default = _default()
+    if default is None:
+        once("the script's default device is not on this machine; using the CPU")
+        torch.set_default_device(None)
+        default = torch.device("cpu")
+    if target() == "cpu" or default.type != "cpu":
         yield
         return
     with torch.device(target()):
         yield
+
+
+def _default() -> torch.device | None:
+    """The default device; None where it names one that is not here (torch finds out when asked)."""
+    try:
+        return torch.get_default_device()
+    except (AssertionError, RuntimeError):
+        return None
 
 
 def synchronize() -> None:

@@ -59,9 +59,11 @@ def _recording(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
 
 
 def _noting(original: Callable[..., object]) -> Callable[..., object]:
-    def hook(*details: object) -> object:
+    def hook(kind: type[BaseException], *details: object) -> object:
         _watch.crashed = True
-        return original(*details)
+        if issubclass(kind, KeyboardInterrupt) and os.getpid() == _watch.installed_by:
+            return interrupted(sessions.current())
+        return original(kind, *details)
 
     return hook
 
@@ -73,11 +75,6 @@ def _at_exit() -> None:
     if session.judged_by != "exit":
         return
     code = judge(session)
-    if session.interrupted:
-        # Not needed by a sweep that ends well, and tables load more than the ending should.
-        from optest.cases.summary import print_unfinished
-
-        print_unfinished(session)
     report(session, time.monotonic() - _watch.started)
     if code is not None:
         logging.shutdown()
@@ -88,6 +85,15 @@ def _at_exit() -> None:
                 continue
         # Nothing else changes the status once the interpreter is on its way out.
         os._exit(code)
+
+
+def interrupted(session: Session) -> None:
+    """Show what was finished. Called while the script's frames still hold their rows."""
+    from optest.cases.summary import print_unfinished
+
+    if not session.interrupted:
+        session.interrupted = True
+        print_unfinished(session)
 
 
 def judge(session: Session) -> int | None:

@@ -29,7 +29,7 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
 
 def _environment() -> dict[str, str]:
     # torch.compile keeps its cache folders there; they belong to the process, not to a case.
-    return {k: v for k, v in os.environ.items() if not k.startswith("TORCHINDUCTOR_")}
+    return {k: v for k, v in os.environ.items() if "TORCHINDUCTOR_" not in k}
 
 
 def _set_environment(value: dict[str, str]) -> None:

@@ -77,7 +77,7 @@ def test_fp8_is_named_alike_on_cards_with_different_flavours(monkeypatch):
 
 
 def test_text_of_a_lambda_is_equal_in_another_process():
-    code = "from optest.cases import text; f = lambda x: x; print(text.of_value(f), text.of_value(object()))"
+    code = "from optest.cases.text import of_value; print(of_value(lambda: 0), of_value(object()))"
     runs = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

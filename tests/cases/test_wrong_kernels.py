@@ -132,7 +132,9 @@ def test_an_int_output_half_written_shows_although_minus_one_is_a_right_index(ma
 
 
 def test_small_outputs_against_zeros_fail(check):
-    assert not checkAllclose(1e-3 * torch.randn(256, 256), torch.zeros(256, 256), printLog=False).passed
+    assert not checkAllclose(
+        1e-3 * torch.randn(256, 256), torch.zeros(256, 256), printLog=False
+    ).passed
 
 
 def test_a_stale_result_is_refused(make_session):
@@ -155,7 +157,9 @@ def test_a_stale_result_is_refused(make_session):
     assert "RefusedError" in row["error"]
 
 
-def test_what_the_kernel_leaves_unwritten_on_purpose_passes_where_the_test_does_not_look(make_session):
+def test_what_the_kernel_leaves_unwritten_on_purpose_passes_where_the_test_does_not_look(
+    make_session,
+):
     make_session("run")
 
     @benchmark(unwritten=("out",))

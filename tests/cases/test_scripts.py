@@ -1,0 +1,215 @@
+"""Op tests run as scripts: exit codes, what is printed where, the rerun command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HEAD = """
+import argparse, sys, torch
+from optest import dtypes, logger
+from optest.test_common import *
+
+@benchmark()
+def test_op(m, kind):
+    x = torch.randn(m, 8)
+    candidates = {"right": lambda: x * 2}
+    if kind == "wrong":
+        candidates["wrong"] = lambda: x * 3
+    if kind == "raises":
+        candidates["raises"] = lambda: 1 / 0
+    if kind == "interrupt" and m == 3:
+        raise KeyboardInterrupt
+    ret = {"gfx": get_gfx()}
+    for name, fn in candidates.items():
+        out, us = run_perftest(fn, num_iters=10)
+        ret[f"{name} us"] = us
+        ret[f"{name} err"] = checkAllclose(x * 2, out, msg=name)
+    return ret
+"""
+
+MAIN = """
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-m", type=int, nargs="*", default=[2, 3, 4])
+    parser.add_argument("-k", nargs="*", default=["ok"])
+    args = parser.parse_args()
+    summarize("op", [test_op(m, k) for k in args.k for m in args.m])
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    def run(source, *argv, **environ):
+        path = tmp_path / "test_op.py"
+        path.write_text(textwrap.dedent(source))
+        env = {**os.environ, "OPTEST_CACHE": "warm", **environ}
+        command = [sys.executable, str(path), *argv]
+        return subprocess.run(
+            command, env=env, capture_output=True, text=True, cwd=tmp_path, timeout=120
+        )
+
+    return run
+
+
+def test_all_right_is_0_with_the_table_on_stdout_and_the_rest_on_stderr(script):
+    done = script(HEAD + MAIN)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().splitlines()
+    assert lines[0] == "op summary (markdown):"
+    assert re.sub(r"\s+", "", lines[1]) == "|m|kind|gfx|rightus|righterr|"
+    assert len(lines) == 6
+    assert "optest: 3 cases: 3 passed" in done.stderr
+
+
+def test_a_wrong_candidate_is_1_and_its_rerun_command_runs_it_alone(script):
+    done = script(HEAD + MAIN, "-k", "ok", "wrong", "-m", "2", "3")
+    assert done.returncode == 1
+    assert len(done.stdout.strip().splitlines()) == 7
+    assert "test_op.py::test_op[m=2-kind=wrong]" in done.stderr
+    command = re.search(r"alone: OPTEST_ONLY=(.*)", done.stderr)[1]
+    only, _, *argv = shlex.split(command)
+    again = script(HEAD + MAIN, *argv[1:], OPTEST_ONLY=only)
+    assert again.returncode == 1
+    assert "optest: 1 case: 1 failed" in again.stderr
+
+
+def test_a_raising_candidate_is_1_with_the_other_rows_intact(script):
+    done = script(HEAD + MAIN, "-k", "ok", "raises", "-m", "2", "3")
+    assert done.returncode == 1
+    assert done.stdout.count("ZeroDivisionError: division by zero") == 2
+    assert "optest: 4 cases: 2 passed, 2 error" in done.stderr
+
+
+def test_main_cannot_wash_a_failure_away(script):
+    ending = """
+    def main():
+        try:
+            test_op(2, "wrong")
+        finally:
+            sys.exit(0)
+    if __name__ == "__main__":
+        main()
+    """
+    assert script(HEAD + textwrap.dedent(ending)).returncode == 1
+
+
+def test_a_check_outside_any_case_that_nobody_looks_at_is_1(script):
+    source = """
+    import torch
+    from optest.test_common import checkAllclose
+    checkAllclose(torch.ones(3), torch.zeros(3), printLog=False)
+    """
+    done = script(source)
+    assert done.returncode == 1
+    assert "outside any case" in done.stderr
+
+
+def test_a_gated_script_is_0_and_says_why(script):
+    source = HEAD + textwrap.dedent("""
+    def main():
+        if get_gfx() not in ["gfx942"]:
+            logger.warning("op unsupported on %s; skipping", get_gfx())
+            return
+    main()
+    """)
+    done = script(source)
+    assert done.returncode == 0
+    assert "op unsupported on cpu" in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_empty_sweep_is_5_and_says_why(script):
+    done = script(HEAD + MAIN, "-m")
+    assert done.returncode == 5
+    assert "no case ran" in done.stderr
+
+
+def test_help_is_0_and_a_usage_error_2(script):
+    assert script(HEAD + MAIN, "-h").returncode == 0
+    assert script(HEAD + MAIN, "-m", "x").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("OPTEST_MODE", "fast", "OPTEST_MODE='fast': expected one of run, check, collect"),
+        (
+            "OPTEST_ONLY",
+            "/no/such/file",
+            "OPTEST_ONLY='/no/such/file': expected a file of case ids",
+        ),
+        ("OPTEST_EVENTS", "/proc/nothing/x", "OPTEST_EVENTS='/proc/nothing/x': expected a file"),
+        ("OPTEST_BUDGET_S", "-1", "OPTEST_BUDGET_S='-1': expected a positive number"),
+    ],
+)
+def test_a_bad_setting_is_2_and_one_line(script, name, value, words):
+    done = script(HEAD + MAIN, **{name: value})
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_importing_an_op_test_does_nothing(script, tmp_path):
+    script(HEAD + MAIN)
+    code = "from test_op import test_op"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_interrupt_ends_cleanly_with_what_was_finished(script):
+    done = script(HEAD + MAIN, "-k", "interrupt")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert "test_op (interrupted) summary (markdown)" in done.stdout
+    assert len([line for line in done.stdout.splitlines() if line.startswith("|")]) == 3
+
+
+def test_a_crash_loses_at_most_the_case_it_happened_in(script, tmp_path):
+    source = HEAD.replace(
+        "x = torch.randn(m, 8)", "x = torch.randn(m, 8); m == 4 and __import__('os').abort()"
+    )
+    events = tmp_path / "events.jsonl"
+    done = script(source + MAIN, OPTEST_EVENTS=str(events), OPTEST_MODE="check")
+    assert done.returncode == -signal.SIGABRT
+    kinds = [re.search(r'"event": "(\w+)"', line)[1] for line in events.read_text().splitlines()]
+    assert kinds == ["started", "finished", "started", "finished", "started"]
+
+
+def test_a_script_written_for_a_gpu_runs_on_the_cpu(script):
+    source = 'import torch\ntorch.set_default_device("cuda")\n' + HEAD + MAIN
+    done = script(source, OPTEST_MODE="check")
+    assert done.returncode == 0, done.stderr
+    assert "using the CPU" in done.stderr
+
+
+def test_a_forked_child_writes_events_and_judges_itself(script, tmp_path):
+    source = HEAD + textwrap.dedent("""
+    import os
+    def main():
+        pid = os.fork()
+        if pid == 0:
+            test_op(2, "wrong")
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+        test_op(3, "ok")
+    main()
+    """)
+    events = tmp_path / "events.jsonl"
+    done = script(source, OPTEST_EVENTS=str(events), OPTEST_MODE="check")
+    assert done.returncode == 0, done.stderr
+    assert events.read_text().count('"event": "finished"') == 2
+    assert "optest: 1 case: 1 failed" in done.stderr
+    assert "optest: 1 case: 1 passed" in done.stderr
