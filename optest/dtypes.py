@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from optest import arch
@@ -27,6 +27,7 @@ __all__ = [
     "ArgumentParser",
     "d_dtypes",
     "fp8_flavour",
+    "one_of",
     "positive_int",
     "str2Dtype",
     "str2bool",
@@ -172,6 +173,28 @@ def str2Dtype(  # noqa: N802 - upstream's name
         raise argparse.ArgumentTypeError(f"{value!r} names no dtype: expected {_choices()}")
     found = tuple(_one_dtype(part) for part in parts)
     return found if "," in value else found[0]
+
+
+def one_of(*names: str) -> Callable[[str], torch.dtype]:
+    """An argparse type: one of the dtypes an op takes, in any spelling of ``str2Dtype``.
+
+    ``one_of("bf16", "fp16")("torch.bfloat16")`` is bfloat16; a trailing comma is forgiven.
+    """
+
+    @with_form(f"one or more of {', '.join(names)}")
+    def parse(value: str) -> torch.dtype:
+        parts = split(value)
+        try:
+            found = _one_dtype(parts[0]) if len(parts) == 1 else None
+        except argparse.ArgumentTypeError:
+            found = None
+        for name in names:
+            if found is not None and found is _resolve(name):
+                return found
+        message = f"{value!r}: this op takes {', '.join(names)}, separated by blanks"
+        raise argparse.ArgumentTypeError(message)
+
+    return parse
 
 
 def _one_dtype(text: str) -> torch.dtype | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _GROUP_ROWS = 8
+_FP32_BYTES = 4
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -75,7 +76,7 @@ def batched_gemm(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> None:
     n = w.shape[1]
     require(tuple(y.shape) == (b, m, n), f"out: shape {tuple(y.shape)}, expected {(b, m, n)}.")
     if y.numel():
-        tiles = _tiles(m, n, k)
+        tiles = _tiles(m, n, k, x.element_size())
         grid = (triton.cdiv(m, tiles["BLOCK_M"]) * triton.cdiv(n, tiles["BLOCK_N"]), b)
         gemm_kernel[grid](x, w, y, m, n, k, *x.stride(), *w.stride(), *y.stride(), **tiles)
 
@@ -91,11 +92,15 @@ def gemm_a16w16(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> None:
     batched_gemm(y.unsqueeze(0), x.unsqueeze(0), w.unsqueeze(0))
 
 
-def _tiles(m: int, n: int, k: int) -> Mapping[str, int]:
-    """Tile sizes: 128 x 128 x 64 at most, no wider than the problem, 16 at least for the dot."""
+def _tiles(m: int, n: int, k: int, itemsize: int) -> Mapping[str, int]:
+    """Tile sizes: 128 x 128 x 64 at most, no wider than the problem, 16 at least for the dot.
+
+    fp32 takes half of each, so that the staged tiles fit the shared memory of every target.
+    """
+    largest = 128 if itemsize < _FP32_BYTES else 64
     return {
-        "BLOCK_M": max(16, block_of(m, largest=128)),
-        "BLOCK_N": max(16, block_of(n, largest=128)),
-        "BLOCK_K": max(16, block_of(k, largest=64)),
+        "BLOCK_M": max(16, block_of(m, largest=largest)),
+        "BLOCK_N": max(16, block_of(n, largest=largest)),
+        "BLOCK_K": max(16, block_of(k, largest=largest // 2)),
         "GROUP": _GROUP_ROWS,
     }

@@ -1,0 +1,34 @@
+"""Write keys and values into a paged cache: csrc on the CPU, Triton on a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optest import native
+from optest.ops.dispatch import on_cpu
+
+if TYPE_CHECKING:
+    import torch
+
+
+def reshape_and_cache(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Copy each token to slot ``slot_mapping[token]`` of both caches, in place.
+
+    key, value [tokens, heads, head_size], caches [num_blocks, block_size, heads, head_size] of the
+    same dtype, slot_mapping [tokens] int64; a negative slot is padding and skipped.
+
+    Returns:
+        ``key_cache`` and ``value_cache``.
+    """
+    if on_cpu(key):
+        kernels = native.csrc("cache")
+    else:
+        from optest.ops.triton import cache as kernels  # Triton loads where a GPU needs it
+    kernels.reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)
+    return key_cache, value_cache

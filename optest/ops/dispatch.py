@@ -1,0 +1,39 @@
+"""Which kernels of this package an operator runs on: csrc on the CPU, Triton on a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optest import arch, native
+from optest.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+CPP, TRITON = "cpp", "triton"
+
+
+def own_kernel() -> str | None:
+    """Name of the candidate that the wrappers stand for on this machine.
+
+    ``triton`` on a GPU, ``cpp`` on a CPU, None on a CPU without what csrc needs to be built (said
+    once in the log).
+    """
+    if arch.get_gfx_runtime() != arch.CPU:
+        return TRITON
+    return CPP if native.available() else None
+
+
+def on_cpu(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` goes to csrc (True) or to Triton (False).
+
+    Raises:
+        UsageError: it lives where neither runs.
+    """
+    kind = tensor.device.type
+    if kind not in ("cpu", "cuda"):
+        raise UsageError(
+            f"tensor on {tensor.device}: expected cpu, or cuda (which is also ROCm's name). "
+            "Move the operands there."
+        )
+    return kind == "cpu"

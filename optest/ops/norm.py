@@ -1,0 +1,38 @@
+"""RMSNorm, alone and with the residual sum fused in: csrc on the CPU, Triton on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from optest import native
+from optest.ops.dispatch import on_cpu
+
+
+def rmsnorm(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight``: x [m, n], weight [n] bf16/fp16/fp32 -> [m, n]."""
+    y = torch.empty_like(x) if out is None else out
+    _kernels(x).rmsnorm(y, x, weight, eps)
+    return y
+
+
+def fused_add_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """In place: ``residual`` becomes ``x + residual``, then ``x`` its norm.
+
+    x, residual [m, n], weight [n] bf16/fp16/fp32 -> the same ``x`` and ``residual``.
+    """
+    _kernels(x).fused_add_rmsnorm(x, residual, weight, eps)
+    return x, residual
+
+
+def _kernels(x: torch.Tensor) -> Any:  # noqa: ANN401 - two modules with the same functions
+    if on_cpu(x):
+        return native.csrc("norm")
+    from optest.ops.triton import norm  # Triton loads where a GPU needs it
+
+    return norm
