@@ -98,7 +98,9 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's own elements as a flat uint8 tensor; a view where it is dense, else a copy."""
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    dense = tensor.detach().contiguous()
+    # Not reshape: a dimension of size 1 or 0 may keep any stride, and view() would refuse it.
+    return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8)
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -108,84 +110,143 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
-class _Region:
-    """The bytes behind one storage, or behind one small view of a large storage."""
+class _Span:
+    """The stretch of one storage, from the first byte to the last, that some tensors lie in."""
 
-    def __init__(self, tensor: torch.Tensor, *, whole: bool) -> None:
-        self.tensor = tensor.detach()
-        self.live = _storage_bytes(self.tensor) if whole else None
-        self.saved = self.live.clone() if self.live is not None else _as_bytes(self.tensor).clone()
+    # Allocators align to this; a copy that begins as far behind such a border as its original does
+    # is as fast to read, and holds elements of any size where they may lie.
+    _ALIGNMENT = 64
 
-    def changed(self) -> bool:
-        now = self.live if self.live is not None else _as_bytes(self.tensor)
-        return not torch.equal(now, self.saved)
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensors = [tensor]
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        last = sum((size - 1) * stride for size, stride in steps)
+        self.start = int(tensor.storage_offset()) * tensor.itemsize
+        self.end = self.start + (int(last) + 1) * tensor.itemsize if tensor.numel() else self.start
 
-    def restore(self) -> None:
-        if self.live is not None:
-            self.live.copy_(self.saved)
-            return
-        like = torch.empty(self.tensor.shape, dtype=self.tensor.dtype, device=self.tensor.device)
-        _as_bytes(like).copy_(self.saved)
-        self.tensor.copy_(like)
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.start
+
+    @property
+    def _lead(self) -> int:
+        return self.start % self._ALIGNMENT
+
+    def absorb(self, other: _Span) -> None:
+        self.tensors += other.tensors
+        self.end = max(self.end, other.end)
+
+    @functools.cached_property
+    def memory(self) -> torch.Tensor:
+        """The bytes themselves, as a flat uint8 tensor."""
+        bare = torch.empty(0, dtype=torch.uint8, device=self.tensors[0].device)
+        storage = self.tensors[0].untyped_storage()
+        return bare.set_(storage, self.start, (self.nbytes,), (1,))
+
+    def copy(self) -> torch.Tensor:
+        """A copy of the bytes, behind as many as the original is away from an aligned place."""
+        if self._lead == 0:
+            return self.memory.clone()
+        size, device = self._lead + self.nbytes, self.memory.device
+        copy = torch.empty(size, dtype=torch.uint8, device=device)
+        self._bytes_in(copy).copy_(self.memory)
+        return copy
+
+    def equals(self, copy: torch.Tensor) -> bool:
+        return torch.equal(self.memory, self._bytes_in(copy))
+
+    def restore(self, copy: torch.Tensor) -> None:
+        self.memory.copy_(self._bytes_in(copy))
+
+    def _bytes_in(self, copy: torch.Tensor) -> torch.Tensor:
+        return copy[self._lead :] if self._lead else copy
+
+    def place(self, tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+        """The tensor that lies in ``copy`` where ``tensor`` lies in this span."""
+        ahead = int(tensor.storage_offset()) * tensor.itemsize - self.start + self._lead
+        bare = torch.empty(0, dtype=tensor.dtype, device=copy.device)
+        offset = ahead // tensor.itemsize
+        return bare.set_(copy.untyped_storage(), offset, tensor.shape, tensor.stride())
 
 
-def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+def _spans(tensors: Iterable[torch.Tensor]) -> list[_Span]:
+    """Spans of the tensors; those that overlap are one, so that aliases stay aliases."""
+    by_storage: dict[tuple[str, int], list[_Span]] = {}
+    for tensor in tensors:
+        key = (str(tensor.device), tensor.untyped_storage().data_ptr())
+        by_storage.setdefault(key, []).append(_Span(tensor))
+    found: list[_Span] = []
+    for spans in by_storage.values():
+        spans.sort(key=lambda span: span.start)
+        found.append(spans[0])
+        for span in spans[1:]:
+            if span.start < found[-1].end:
+                found[-1].absorb(span)
+            else:
+                found.append(span)
+    return found
+
+
+def span_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes that a snapshot or a replica of the tensors takes.
+
+    A strided view counts from its first element to its last, for its layout is kept; what several
+    tensors share counts once.
+    """
+    return sum(span.nbytes for span in _spans(tensors))
 
 
 class Snapshot:
     """What a set of tensors held at one moment.
 
-    A storage that its views cover by half or more is kept whole, so that aliases and padding come
-    back too; of a larger storage only the views are kept, so a small slice of a large cache costs
-    its own size.
+    The stretch of memory that a tensor lies in is kept as it is, so that aliases, and what lies
+    between the rows of a view, come back too. A small slice of a large cache costs its own size.
     """
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
         self.tensors = list(tensors)
-        by_storage: dict[tuple[str, int], list[torch.Tensor]] = {}
-        for tensor in self.tensors:
-            if tensor.numel():
-                key = (str(tensor.device), tensor.untyped_storage().data_ptr())
-                by_storage.setdefault(key, []).append(tensor)
-        self._regions: list[_Region] = []
-        for views in by_storage.values():
-            total = views[0].untyped_storage().nbytes()
-            if 2 * max(view.nbytes for view in views) >= total:
-                self._regions.append(_Region(views[0], whole=True))
-            else:
-                self._regions.extend(_Region(view, whole=False) for view in views)
+        spans = _spans(tensor for tensor in self.tensors if tensor.numel())
+        self._held = [(span, span.copy()) for span in spans]
 
     @property
     def nbytes(self) -> int:
         """Bytes that the snapshot holds."""
-        return sum(region.saved.nbytes for region in self._regions)
+        return sum(span.nbytes for span, _ in self._held)
 
     def changed(self) -> list[torch.Tensor]:
-        """One tensor for each region whose bytes are no longer those of the snapshot."""
-        return [region.tensor for region in self._regions if region.changed()]
+        """Those of the tensors whose own elements are no longer, bit for bit, what they were."""
+        return [
+            tensor
+            for span, saved in self._held
+            if not span.equals(saved)
+            for tensor in span.tensors
+            if not same_bytes(tensor, span.place(tensor, saved))
+        ]
 
     def restore(self, only: Iterable[torch.Tensor] | None = None) -> None:
-        """Write the remembered bytes back, for every region or for those of the given tensors."""
+        """Write the remembered bytes back: all, or those of the memory that ``only`` lie in."""
         wanted = None if only is None else {id(tensor) for tensor in only}
         with torch.no_grad():
-            for region in self._regions:
-                if wanted is None or id(region.tensor) in wanted:
-                    region.restore()
+            for span, saved in self._held:
+                if wanted is None or any(id(tensor) in wanted for tensor in span.tensors):
+                    span.restore(saved)
 
 
 def replicate(value: _T) -> _T:
-    """A copy whose tensors have memory of their own, aliases among them kept.
+    """A copy whose tensors have memory of their own, with the strides and aliases of the originals.
 
     Containers and dataclasses are rebuilt; what cannot hold tensors, or be copied, is shared.
-    A view copies its own extent, not the whole of a larger storage.
+    A view copies the stretch that it lies in, not the whole of a larger storage.
     """
-    return _Replica().of(value)  # type: ignore[no-any-return]
+    return _Replica(value).of(value)  # type: ignore[no-any-return]
 
 
 class _Replica:
-    def __init__(self) -> None:
-        self._storages: dict[tuple[str, int], torch.Tensor] = {}
+    def __init__(self, value: object) -> None:
+        self._spans = {
+            id(tensor): span for span in _spans(tensors_in(value)) for tensor in span.tensors
+        }
+        self._copies: dict[int, torch.Tensor] = {}  # by the span's identity
         self._tensors: dict[int, torch.Tensor] = {}
 
     def of(self, value: Any) -> Any:  # noqa: ANN401 - any argument of a kernel
@@ -207,22 +268,10 @@ class _Replica:
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in self._tensors:
-            self._tensors[id(tensor)] = self._copy(tensor)
+            # One that lies deeper than tensors_in looks has a span of its own.
+            span = self._spans.setdefault(id(tensor), _Span(tensor))
+            if id(span) not in self._copies:
+                self._copies[id(span)] = span.copy()
+            twin = span.place(tensor.detach(), self._copies[id(span)])
+            self._tensors[id(tensor)] = twin.requires_grad_(tensor.requires_grad)
         return self._tensors[id(tensor)]
-
-    def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        plain = tensor.detach()
-        storage = plain.untyped_storage()
-        if 2 * plain.nbytes < storage.nbytes():
-            return plain.clone().requires_grad_(tensor.requires_grad)
-        key = (str(plain.device), storage.data_ptr())
-        if key not in self._storages:
-            self._storages[key] = _storage_bytes(plain).clone()
-        twin = torch.empty(0, dtype=plain.dtype, device=plain.device)
-        twin.set_(
-            self._storages[key].untyped_storage(),
-            plain.storage_offset(),
-            plain.shape,
-            plain.stride(),
-        )
-        return twin.requires_grad_(tensor.requires_grad)
