@@ -127,6 +127,8 @@ class ArgumentParser(argparse.ArgumentParser):
         for action in self._actions:
             name = "/".join(action.option_strings)
             form = form_of(action.type)
+            if action.choices:
+                form = f"one or more of {', '.join(map(str, action.choices))}"
             if form and message == f"argument {name}: expected at least one argument":
                 message = f"{message}: {form}"
         self.exit(2, f"{self.prog}: error: {message} (-h for help)\n")

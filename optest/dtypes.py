@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optest import arch
@@ -180,40 +180,56 @@ def one_of(*names: str) -> Callable[[str], torch.dtype]:
 
     ``one_of("bf16", "fp16")("torch.bfloat16")`` is bfloat16; a trailing comma is forgiven.
     """
+    expected = ", ".join(names)
 
-    @with_form(f"one or more of {', '.join(names)}")
+    @with_form(f"one or more of {expected}")
     def parse(value: str) -> torch.dtype:
         parts = split(value)
-        try:
-            found = _one_dtype(parts[0]) if len(parts) == 1 else None
-        except argparse.ArgumentTypeError:
-            found = None
-        for name in names:
-            if found is not None and found is _resolve(name):
-                return found
-        message = f"{value!r}: this op takes {', '.join(names)}, separated by blanks"
+        found = _lookup(_canonical(parts[0])) if len(parts) == 1 else None
+        if found is not None and found in [_resolve(name) for name in names if _is_available(name)]:
+            return found
+        hint = _suggestion(_canonical(value), names)
+        message = f"{value!r}{hint}: this op takes {expected}, separated by blanks"
         raise argparse.ArgumentTypeError(message)
 
     return parse
 
 
 def _one_dtype(text: str) -> torch.dtype | None:
-    import torch
-
-    name = text.lower().removeprefix("torch.")
+    name = _canonical(text)
     if name == "none":
         return None
-    try:
-        if name in _NAMES:
-            return _resolve(name)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    found = getattr(torch, name, None)
-    if isinstance(found, torch.dtype):
+    found = _lookup(name)
+    if found is not None:
         return found
-    close = difflib.get_close_matches(name, (*_NAMES, *_TORCH_NAMES.values()), n=1)
-    hint = f", did you mean {close[0]}?" if close else "."
-    raise argparse.ArgumentTypeError(f"{text!r} is no dtype{hint} Expected {_choices()}")
+    hint = _suggestion(name, (*_NAMES, *_TORCH_NAMES.values()))
+    raise argparse.ArgumentTypeError(f"{text!r} is no dtype{hint}. Expected {_choices()}")
+
+
+def _canonical(text: str) -> str:
+    return text.strip().lower().removeprefix("torch.")
+
+
+def _lookup(name: str) -> torch.dtype | None:
+    """The dtype of a short name or of torch's own; None where there is no such dtype.
+
+    Raises:
+        argparse.ArgumentTypeError: there is, but this arch or this torch does not have it.
+    """
+    import torch
+
+    if name in _NAMES:
+        try:
+            return _resolve(name)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    found = getattr(torch, name, None)
+    return found if isinstance(found, torch.dtype) else None
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]}?)" if close and close[0] != name else ""
 
 
 def _choices() -> str:

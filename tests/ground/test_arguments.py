@@ -108,6 +108,7 @@ def _parser():
         (["-d"], ["-d/--dtype", "a dtype such as bf16"]),
         (["-s"], ["-s/--mnk", "m,n,k"]),
         (["-b"], ["-b/--batch", "whole numbers of at least 1"]),
+        (["--layout"], ["--layout", "one or more of bmn, mbn"]),
         (["-s", "-1,2,3"], ["'-1,2,3'", "m,n,k"]),
         (["-b", "-1"], ["'-1'", "at least 1"]),
         (["-s", "4096", "4096", "4096"], ["'4096'", "m,n,k"]),

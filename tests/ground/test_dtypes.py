@@ -136,7 +136,7 @@ def test_str2dtype_refuses_naming_value_and_choices(text):
 
 def test_a_near_miss_is_suggested():
     for wrong, right in (("bf61", "bf16"), ("bfloat61", "bfloat16"), ("fp_32", "fp32")):
-        with pytest.raises(argparse.ArgumentTypeError, match=f"did you mean {right}"):
+        with pytest.raises(argparse.ArgumentTypeError, match=rf"did you mean {right}\?"):
             dtypes.str2Dtype(wrong)
 
 
@@ -158,3 +158,28 @@ def test_any_text_gives_dtypes_or_one_clear_line(text):
 @given(st.lists(st.sampled_from(["bf16", "fp16", "fp32", "fp8", "i8"]), min_size=1, max_size=4))
 def test_the_parts_keep_their_order(names):
     assert dtypes.str2Dtype(",".join(names) + ",") == tuple(dtypes.d_dtypes[n] for n in names)
+
+
+@pytest.mark.parametrize("text", ["bf16", "BF16", "torch.bfloat16", "bf16,", " bf16 "])
+def test_one_of_takes_any_spelling(text):
+    assert dtypes.one_of("bf16", "fp16")(text) is torch.bfloat16
+
+
+@pytest.mark.parametrize("text", ["fp32", "bf61", "none", "bf16,fp16", "", "float32", "i8"])
+def test_one_of_refuses_naming_what_the_op_takes(text):
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        dtypes.one_of("bf16", "fp16")(text)
+    assert str(caught.value).startswith(repr(text))
+    assert str(caught.value).endswith("this op takes bf16, fp16, separated by blanks")
+
+
+def test_one_of_suggests_what_was_meant():
+    with pytest.raises(argparse.ArgumentTypeError, match=r"'bf61' \(did you mean bf16\?\)"):
+        dtypes.one_of("bf16", "fp16")("bf61")
+
+
+def test_one_of_on_an_arch_without_fp8_takes_the_rest_and_says_why_not_fp8(monkeypatch):
+    monkeypatch.setenv("OPTEST_GFX", "gfx1151")
+    assert dtypes.one_of("fp8", "i8")("i8") is torch.int8
+    with pytest.raises(argparse.ArgumentTypeError, match="no 8-bit float is known for arch"):
+        dtypes.one_of("fp8", "i8")("fp8")
