@@ -85,13 +85,12 @@ OPTEST_NOINLINE void quantise(const T* x, Q* out, int64_t n, float scale, bool b
     return encode(multiply_by_reciprocal(v, divisor, reciprocal), Q{});
   };
   const Ahead<T> in{x, ahead};
-  if (!kShortMantissa<T> || !is_ordinary(scale)) {
-    map(out, n, past_caches, exact, in);
-  } else if (!bounded) {
-    map(out, n, past_caches, fast, in);
-  } else {
-    map(out, n, past_caches, fastest, in);
+  if constexpr (kShortMantissa<T>) {
+    if (is_ordinary(scale)) {
+      return bounded ? map(out, n, past_caches, fastest, in) : map(out, n, past_caches, fast, in);
+    }
   }
+  map(out, n, past_caches, exact, in);
 }
 
 // ---- rows -----------------------------------------------------------------------------------------
@@ -118,25 +117,32 @@ void quantise_by(const void* x, void* out, int64_t n, float scale, bool bounded,
   quantise(from, static_cast<Q*>(out), n, scale, bounded, from, past_caches);
 }
 
-// Some groups of a row, by a scale of its own each; the last group may be shorter.
+constexpr int64_t kStaged = 8192;
+
+// Some groups of a row, by a scale of its own each; the last group may be shorter. Past the caches, short
+// groups leave together.
 template <class T, class Q>
 void quantise_groups(const T* x, Q* out, float* scales, int64_t n, int64_t group, const T* ahead,
                      bool past_caches) {
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     scales[g] = scale_for<Q>(largest_bits(x + i, n - i < group ? n - i : group));
   }
+  alignas(64) Q staged[kStaged];
+  const bool staging = past_caches && n <= kStaged;
+  Q* const to = staging ? staged : out;
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     const int64_t some = n - i < group ? n - i : group;
-    quantise(x + i, out + i, some, scales[g], true, ahead + i, past_caches);
+    quantise(x + i, to + i, some, scales[g], true, ahead + i, past_caches && !staging);
   }
+  if (staging) stream(out, staged, n);
 }
 
 // One row by a scale of its own for every `group` elements. `ahead` is the row after it, or the same.
 template <class T, class Q>
 void quantise_row(const void* x, void* out, float* scales, int64_t n, int64_t group,
                   const void* ahead, bool past_caches) {
-  // Groups whose elements are still in the first-level cache when they are read again.
-  const int64_t run = group >= 8192 ? group : 8192 / group * group;
+  // As many groups as stay in the first-level cache until they are read again.
+  const int64_t run = group >= kStaged ? group : kStaged / group * group;
   for (int64_t i = 0; i < n; i += run) {
     quantise_groups(static_cast<const T*>(x) + i, static_cast<Q*>(out) + i, scales + i / group,
                     n - i < run ? n - i : run, group, static_cast<const T*>(ahead) + i,

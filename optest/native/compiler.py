@@ -119,7 +119,7 @@ def compile_flags(kind: str, name: str) -> list[str]:
     if kind == NVCC:
         return [*flags, "-Xcompiler", "-fPIC,-fvisibility=hidden", *_nvcc_targets()]
     flags += ["-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]
-    return [*flags, "-Wall"] if kind == CXX else [*flags, *_hip_targets()]
+    return flags if kind == CXX else [*flags, *_hip_targets()]
 
 
 def _nvcc_targets() -> list[str]:

@@ -60,9 +60,10 @@ def csrc(family: str) -> Any:  # noqa: ANN401 - torch types its namespaces no be
             source = csrc_dir() / f"{family}.cpp"
             if not family.isidentifier() or not source.is_file():
                 raise UsageError(f"csrc family {family!r}: expected one of {_known_families()}")
-            include = f"-I{csrc_dir() / 'include'}"
+            # The kernels are vectors already: -O3 builds a fifth longer for the same speed.
+            flags = ("-O2", f"-I{csrc_dir() / 'include'}")
             label = f"csrc/{source.name}"
-            _load(Recipe(f"{CSRC_NAMESPACE}_{family}", (source,), (include,), label=label))
+            _load(Recipe(f"{CSRC_NAMESPACE}_{family}", (source,), flags, label=label))
             _families.add(family)
     return _namespace(CSRC_NAMESPACE)
 

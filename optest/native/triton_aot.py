@@ -1,7 +1,7 @@
 """Compile Triton kernels for GPUs that are not here.
 
-Compiling runs in a child process: it fails in one whose ``TRITON_INTERPRET`` is set, and the setting
-cannot be taken back once triton is imported. One child takes a whole batch.
+Compiling runs in a child process: it fails in one whose ``TRITON_INTERPRET`` is set, and an imported
+triton does not forget that. One child takes a whole batch.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _result(request: Request, answer: dict[str, object]) -> Compiled | BuildErro
 def _run_child(requests: list[dict[str, object]]) -> list[dict[str, object]]:
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109
-    done = subprocess.run(  # noqa: S603 - this interpreter, our own module
+    done = subprocess.run(
         [sys.executable, "-m", "optest.native.triton_child"],
         input=json.dumps(requests),
         env=environment,

@@ -1,4 +1,4 @@
-"""The child process of ``triton_aot``: requests in JSON on standard input, one answer a line out."""
+"""The child process of ``triton_aot``: JSON requests on standard input, one answer a line."""
 
 from __future__ import annotations
 
