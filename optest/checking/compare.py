@@ -170,11 +170,14 @@ class _Comparison:
         if not (hidden and bounds.atol and judge.swallowed(norms, self.domain.rules)):
             return table, bounds, []
         bare = dataclasses.replace(bounds, atol=0.0)
+        recount = engines.scan(self.pair, self.domain, bare)
+        if recount.count("mismatched") == mismatched:
+            return table, bounds, []
         note = (
             f"atol={bounds.atol:g} swallows outputs as small as these (rms {norms.reference:.3g}): "
             "mismatches are counted without it"
         )
-        return engines.scan(self.pair, self.domain, bare), bare, [note]
+        return recount, bare, [note]
 
     def _notes(self, table: Table, norms: judge.Norms) -> list[str]:
         notes = []

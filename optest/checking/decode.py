@@ -26,7 +26,7 @@ def decode_into(stored: torch.Tensor, out: torch.Tensor) -> None:
     elif stored.dtype == torch.uint64 and out.dtype == torch.int64:
         out.view(stored.shape).copy_(stored.view(torch.int64))  # the bits: rule.py knows
     else:
-        out.view(stored.shape).copy_(stored)
+        (out if stored.ndim == 1 else out.view(stored.shape)).copy_(stored)
 
 
 @functools.lru_cache(maxsize=8)

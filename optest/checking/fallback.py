@@ -33,7 +33,7 @@ def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
     blocks = -(-pair.positions // block)
     rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
     workers = min(torch.get_num_threads(), blocks, _MAX_WORKERS) if on_cpu else 1
-    numbers = iter(range(blocks))
+    numbers, table = iter(range(blocks)), rows.numpy()
 
     def work() -> None:
         reader = BlockReader(pair, domain, block)
@@ -41,7 +41,7 @@ def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
         for number in numbers:
             start = number * block
             values = reader.read(start, min(start + block, pair.positions))
-            rows[number] = torch.tensor(_row(values, scratch, bounds), dtype=torch.float64)
+            table[number] = _row(values, scratch, bounds)
 
     if workers == 1:
         work()
@@ -94,7 +94,8 @@ class BlockReader:
     def _decoded(self, stored: torch.Tensor, buffer: torch.Tensor | None) -> torch.Tensor:
         if buffer is None:
             return stored
-        out = buffer[: stored.numel() * self._pair.pack]
+        size = stored.numel() * self._pair.pack
+        out = buffer if size == len(buffer) else buffer[:size]
         decode_into(stored, out)
         return out
 
@@ -109,7 +110,12 @@ class _Scratch:
         self.raw = torch.empty(size if self.complex else 0, dtype=compute, device=device)
         self.difference = torch.empty(0 if self.integer else size, dtype=real, device=device)
         self.bound = torch.empty_like(self.difference)
-        self.match = torch.empty(self.difference.shape, dtype=torch.bool, device=device)
+        self.flags = torch.empty_like(self.difference)
+
+    def first(self, n: int) -> tuple[torch.Tensor, ...]:
+        """The buffers ``difference``, ``bound``, ``flags`` and ``raw``, cut to n elements."""
+        whole = (self.difference, self.bound, self.flags, self.raw)
+        return whole if n == len(self.difference) else tuple(buffer[:n] for buffer in whole)
 
 
 def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
@@ -118,25 +124,26 @@ def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
 
 
 def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | None:
-    """A row for finite values of ordinary size, in few operations; None for any others."""
-    n = values.a.numel()
-    d, t, match = scratch.difference[:n], scratch.bound[:n], scratch.match[:n]
+    """A row for finite values of ordinary size, in few operations; None for any others.
+
+    Flags are 0.0 and 1.0 since torch's comparisons into bool are several times slower, and so is
+    ``max`` beside ``amax``.
+    """
+    d, t, flags, raw = scratch.first(values.a.numel())
     if scratch.complex:
-        torch.abs(torch.sub(values.a, values.b, out=scratch.raw[:n]), out=d)
+        torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
     else:
         torch.sub(values.a, values.b, out=d).abs_()
     torch.abs(values.a, out=t)
-    max_abs, peak = float(d.max()), float(t.max())
+    max_abs, peak = float(d.amax()), float(t.amax())
     if not (max_abs <= _LARGE and peak <= _LARGE and not 0 < max(max_abs, peak) < _SMALL):
         return None
     sums = float(torch.dot(t, t)), float(torch.dot(d, d))
-    torch.le(d, t.mul_(bounds.rtol).add_(bounds.atol), out=match)
-    mismatched = n - int(torch.count_nonzero(match))
+    mismatched = int(torch.lt(t.mul_(bounds.rtol).add_(bounds.atol), d, out=flags).sum())
     margin, gross = -math.inf, 0
-    if mismatched and float(t.mul_(-GROSS_FACTOR).add_(d).max()) > 0:
-        far = t.gt_(0)
-        excess = d.sub_(values.a.abs().mul_(0.5)).masked_fill_(far == 0, -torch.inf)
-        margin, gross = float(excess.max()), int((excess > bounds.gross_floor).sum())
+    if mismatched and float(t.mul_(-GROSS_FACTOR).add_(d).amax()) > 0:
+        excess = d.sub_(values.a.abs().mul_(0.5)).masked_fill_(t <= 0, -torch.inf)
+        margin, gross = float(excess.amax()), int((excess > bounds.gross_floor).sum())
     return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
 
 

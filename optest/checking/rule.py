@@ -38,6 +38,7 @@ class Judged:
         difference: |a - b|; meaningless where not ``finite``.
         magnitude: |a|.
         bound: atol + rtol * |a|.
+        exact: the values are integers, compared as such.
     """
 
     mismatch: torch.Tensor
@@ -45,9 +46,15 @@ class Judged:
     difference: torch.Tensor
     magnitude: torch.Tensor
     bound: torch.Tensor
+    exact: bool = False
 
     def excess(self) -> torch.Tensor:
-        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere."""
+        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere.
+
+        Exact integers are ids, none of which is further off than another: all -inf.
+        """
+        if self.exact:
+            return torch.full_like(self.difference, -torch.inf)
         far = self.finite & self.mismatch & (self.difference > self.bound * GROSS_FACTOR)
         excess = self.difference - self.magnitude * 0.5
         return excess.masked_fill_(~far, -torch.inf)
@@ -76,7 +83,7 @@ def _integers(values: Values, bounds: Bounds) -> Judged:
     exact = (wrapped >= 0) & (wrapped <= bound.clamp(max=_EXACT).floor().long())
     match = torch.where((bound < _EXACT) & (below == 0), exact, difference <= bound)
     finite = torch.ones_like(match)
-    return Judged(~match, finite, difference, magnitude, bound)
+    return Judged(~match, finite, difference, magnitude, bound, exact=True)
 
 
 def _as_ordered(values: Values) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
