@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import re
@@ -53,6 +54,12 @@ class Case:
         self.inputs.clear()
 
 
+@functools.lru_cache(maxsize=256)
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a test function, read once."""
+    return inspect.signature(function)
+
+
 def bind(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def bind(
         TypeError: the arguments do not fit the signature; the message names the function.
     """
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{function.__name__}(): {error}") from None
     bound.apply_defaults()
@@ -73,7 +80,7 @@ def call_arguments(
     function: Callable[..., Any], arguments: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """The positional and keyword arguments that ``arguments`` by name stand for."""
-    return inspect.BoundArguments(inspect.signature(function), OrderedDict(arguments))
+    return inspect.BoundArguments(signature(function), OrderedDict(arguments))
 
 
 def shown(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 
 def seed_all(seed: int) -> None:
-    """Seed torch, numpy and random."""
-    torch.manual_seed(seed)
+    """Seed torch, numpy and random.
+
+    Not through ``torch.manual_seed``: where a device runtime has not started, that keeps the call
+    with a stack trace for later, for each kind of device, at 0.5 ms and some memory a case.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
     np.random.seed(seed)  # noqa: NPY002 - the op tests' own draws use the global generator
     random.seed(seed)
 
@@ -27,15 +33,17 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-def _environment() -> dict[str, str]:
+def _environment() -> dict[bytes, bytes]:
+    # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
+    held: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]  # noqa: SLF001
     # torch.compile keeps its cache folders there; they belong to the process, not to a case.
-    return {k: v for k, v in os.environ.items() if "TORCHINDUCTOR_" not in k}
+    return {k: v for k, v in held.items() if not k.startswith(b"TORCHINDUCTOR_")}
 
 
-def _set_environment(value: dict[str, str]) -> None:
+def _set_environment(value: dict[bytes, bytes]) -> None:
     for name in set(_environment()) - set(value):
-        del os.environ[name]
-    os.environ.update(value)
+        del os.environb[name]
+    os.environb.update(value)
 
 
 def _set_default_device(value: torch.device) -> None:

@@ -1,0 +1,114 @@
+"""What the seam costs: a sweep of trivial cases, in check and in run mode, and its memory.
+
+Prints a markdown table and exits 1 where a figure is above its bar. The kernel's own time is in
+the figures; it is a few microseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+os.environ["OPTEST_CACHE"] = "warm"
+
+import torch
+
+from optest import logger
+from optest.cases import session as sessions
+from optest.cases.session import Session
+from optest.test_common import benchmark, checkAllclose, run_perftest
+
+CHECK_BAR_MS, RUN_BAR_MS, GROWTH_BAR_BYTES = 0.5, 2.0, 1024
+
+
+@benchmark()
+def test_trivial(m: int) -> dict[str, object]:
+    """The smallest case there is: one input, one candidate, one check."""
+    x = torch.randn(16)
+    out, us = run_perftest(torch.neg, x, num_iters=101)
+    return {"m": float(us)} if m < 0 else {"us": us, "err": checkAllclose(-x, out)}
+
+
+def ms_a_case(mode: str, cases: int) -> float:
+    """Milliseconds that one case of a sweep takes, everything included."""
+    with sessions.using(Session(mode=mode, judged_by="")) as session:
+        started = time.perf_counter()
+        for m in range(cases):
+            test_trivial(m)
+        seconds = time.perf_counter() - started
+    assert session.totals["passed"] == cases, session.totals
+    return seconds * 1000 / cases
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def growth_a_case(cases: int) -> float:
+    """Bytes by which the process grows with each case, once it is warm."""
+    with sessions.using(Session(mode="check", judged_by="")):
+        for m in range(cases // 10):
+            test_trivial(m)
+        before = resident_bytes()
+        for m in range(cases):
+            test_trivial(m + cases)
+        return (resident_bytes() - before) / cases
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, help="cases in one sweep")
+    parser.add_argument("--repeats", type=int, default=5, help="sweeps of each mode, interleaved")
+    args = parser.parse_args()
+    # Formatting and writing the lines is the terminal's time; whether to log is still asked.
+    logger.setLevel(logging.WARNING)
+    ms_a_case("check", 50)
+    ms_a_case("run", 50)
+    times: dict[str, list[float]] = {"check": [], "run": []}
+    for _ in range(args.repeats):
+        for mode, taken in times.items():
+            taken.append(ms_a_case(mode, args.cases))
+    growth = growth_a_case(10 * args.cases)
+    rows = [
+        (
+            "check mode",
+            "ms a case",
+            statistics.median(times["check"]),
+            times["check"],
+            CHECK_BAR_MS,
+        ),
+        (
+            "run mode, 101 warm calls",
+            "ms a case",
+            statistics.median(times["run"]),
+            times["run"],
+            RUN_BAR_MS,
+        ),
+        (
+            f"memory over {10 * args.cases} cases",
+            "bytes a case",
+            growth,
+            [growth],
+            GROWTH_BAR_BYTES,
+        ),
+    ]
+    print("| what | unit | median | least | most | bar | ok |\n|---|---|---:|---:|---:|---:|---|")
+    for what, unit, median, samples, bar in rows:
+        ok = "yes" if median <= bar else "NO"
+        print(
+            f"| {what} | {unit} | {median:.3g} | {min(samples):.3g} | {max(samples):.3g} | {bar} | {ok} |"
+        )
+    sys.exit(any(median > bar for _, _, median, _, bar in rows))
+
+
+if __name__ == "__main__":
+    main()
