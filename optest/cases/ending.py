@@ -62,7 +62,8 @@ def _noting(original: Callable[..., object]) -> Callable[..., object]:
     def hook(kind: type[BaseException], *details: object) -> object:
         _watch.crashed = True
         if issubclass(kind, KeyboardInterrupt) and os.getpid() == _watch.installed_by:
-            return interrupted(sessions.current())
+            interrupted(sessions.current())
+            return None
         return original(kind, *details)
 
     return hook
