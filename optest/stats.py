@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -80,6 +81,7 @@ def _some(samples: Samples) -> Samples:
     return samples
 
 
+@functools.lru_cache(maxsize=4096)
 def _rank(count: int, confidence: float) -> int:
     """Largest k with 2 * P(binomial(count, 1/2) < k) <= 1 - confidence; 0 where there is none."""
     allowed = (1.0 - confidence) / 2.0

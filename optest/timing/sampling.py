@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _CALLS_BETWEEN_RESTORES = 8
 # A no-op behind a flush costs as much as a short kernel does; no more than these are spread evenly.
 _NO_OPS_WHEN_COLD = 24
+# After a kernel this short, the interpreter is as warm as after a no-op: fewer turns are enough.
+_SHORT_US = 50.0
+_STRIDE_WHEN_SHORT = 4
 # Between looks at whether others want the processor.
 _CALLS_A_BATCH = 16
 
@@ -48,16 +51,13 @@ class Sampler:
     def run(self, rule: Stopping) -> None:
         """Every timed call but the last."""
         began = time.monotonic()
-        stride = 1
-        if self.policy.state == "cold" and rule.num_iters is not None:
-            stride = math.ceil(rule.num_iters / _NO_OPS_WHEN_COLD)
         while True:
             got = self.samples
             elapsed = time.monotonic() - began
             count = rule.more(Progress(len(got.us), got.kept(), got.overhead_us, elapsed))
             if count < 1:
                 return
-            self._calls(count, stride)
+            self._calls(count, rule.num_iters)
 
     def last(self) -> None:
         """The last timed call, on inputs as given: its result is the one to check."""
@@ -70,18 +70,26 @@ class Sampler:
 
         self._time([Target(self.kernel.func, self.kernel.sets[:1])], 1, before)
 
-    def _calls(self, count: int, stride: int) -> None:
-        """``count`` calls, a no-op taking its turn at every ``stride``-th."""
+    def _calls(self, count: int, num_iters: int | None) -> None:
+        """``count`` calls in batches, a no-op taking its turn with all or with some of each."""
         while count > 0:
-            chunk = min(count, stride if stride > 1 else _CALLS_A_BATCH)
+            batch = min(count, _CALLS_A_BATCH)
             if self.inputs.written:
-                chunk = min(chunk, _CALLS_BETWEEN_RESTORES)
+                batch = min(batch, _CALLS_BETWEEN_RESTORES)
                 self.inputs.restore_written()
-            paired = chunk if stride == 1 else 1
+            stride = self._stride(num_iters)
+            paired = -(-batch // stride)
             self._time([self._kernel(), *self._no_ops()], paired, self.before)
-            if chunk > paired:
-                self._time([self._kernel()], chunk - paired, self.before)
-            count -= chunk
+            if batch > paired:
+                self._time([self._kernel()], batch - paired, self.before)
+            count -= batch
+
+    def _stride(self, num_iters: int | None) -> int:
+        """Calls for each no-op."""
+        if self.policy.state == "cold":
+            return 1 if num_iters is None else math.ceil(num_iters / _NO_OPS_WHEN_COLD)
+        us = self.samples.us
+        return _STRIDE_WHEN_SHORT if us and min(us) < _SHORT_US else 1
 
     def _kernel(self) -> Target:
         """The function, its argument sets continued where the last batch left them."""

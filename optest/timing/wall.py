@@ -49,14 +49,19 @@ class WallClock:
         args, kwargs = arguments
         if before is not None:
             before()
-        if sync is not None:
+        if sync is None:
+            seen = switches()
+            start = now()
+            data = func(*args, **kwargs)
+            end = now()
+        else:
             sync()
-        seen = switches()
-        start = now()
-        reading.data = func(*args, **kwargs)
-        if sync is not None:
+            seen = switches()
+            start = now()
+            data = func(*args, **kwargs)
             sync()
-        end = now()
+            end = now()
         reading.preempted.append(switches() != seen)
         reading.us.append((end - start) / NS_PER_US)
+        reading.data = data
         reading.calls += 1

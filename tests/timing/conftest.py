@@ -1,4 +1,4 @@
-"""Makes the clocks of ``told_clocks`` importable: in importlib mode pytest adds no folder for it."""
+"""Makes ``told_clocks`` importable: in importlib mode pytest adds no folder for it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def test_derived_numbers():
     assert timing.quantile_us(0.5) == 2.0
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
+)
 def test_copies_keep_every_fact(again):
     timing = Timing(2.0, **FACTS)
     twin = again(timing)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from told_clocks import NO_OP_US, Counted, FixedClock, ToldClock
 
 from optest.errors import ClockError
 from optest.timing import Plan, measure
 from optest.timing.clock import Reading
 from optest.timing.samples import Samples, net
-from told_clocks import NO_OP_US, Counted, FixedClock, ToldClock
 
 WARM = {"cache": "warm", "controls": False}
 

@@ -19,8 +19,6 @@ def run(rule, us_of_call, overhead=lambda index: 0.5):
     return len(us) + 1
 
 
-
-
 def STEADY(length):
     return lambda index: length * (1 + 1e-4 * (index % 3))
 

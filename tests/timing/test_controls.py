@@ -1,0 +1,189 @@
+"""Kernels that remember their answers are refused; honest ones, however odd, are not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from optest.errors import RefusedError
+from optest.timing import Plan, measure
+
+WARM = Plan(num_iters=12, cache="warm")
+
+
+def remembering(key, *, work=torch.mm, copy=False):
+    kept = {}
+
+    def kernel(*tensors):
+        where = key(*tensors)
+        if where not in kept:
+            kept[where] = work(*tensors)
+        return kept[where].clone() if copy else kept[where]
+
+    return kernel
+
+
+def once_then_copied():
+    kept = {}
+
+    def kernel(x, w, out):
+        if not kept:
+            kept["out"] = x @ w
+        return out.copy_(kept["out"])
+
+    return kernel
+
+
+def by_address(x, *_rest):
+    return x.data_ptr()
+
+
+def by_shape(x, *_rest):
+    return x.shape
+
+
+def by_fingerprint(x, *_rest):
+    return float(x[0, 0])
+
+
+def slow(x):
+    return x @ x @ x @ x
+
+
+def only_the_first():
+    kept = {}
+
+    def kernel(x):
+        mark = float(x[0, 0])
+        if not kept:
+            kept.update(mark=mark, answer=slow(x))
+        return kept["answer"] if mark == kept["mark"] else slow(x)
+
+    return kernel
+
+
+def cheats():
+    x, w, y = torch.randn(64, 64), torch.randn(64, 64), torch.empty(64, 64)
+    big = torch.randn(600, 600)
+    address = remembering(by_address, copy=True)
+    once = once_then_copied()
+    return {
+        "address": (remembering(by_address), (x, w)),
+        "address, cloned": (address, (x, w)),
+        "address, cloned, behind a closure": (lambda: address(x, w), ()),
+        "shape": (remembering(by_shape), (x, w)),
+        "shape, cloned": (remembering(by_shape, copy=True), (x, w)),
+        "once, copied into out": (once, (x, w, y)),
+        "once, behind a closure": (lambda: once(x, w, y), ()),
+        "fingerprint": (remembering(by_fingerprint, work=slow), (big,)),
+        "the first input only": (only_the_first(), (big,)),
+    }
+
+
+@pytest.mark.parametrize("name", list(cheats()))
+def test_a_kernel_that_remembers_its_answers_is_refused(name):
+    func, args = cheats()[name]
+    before = [tensor.clone() for tensor in args]
+    with pytest.raises(RefusedError, match=r"remembers its answers|does not look at its inputs"):
+        measure(func, args, plan=WARM)
+    for tensor, old in list(zip(args, before, strict=True))[:2]:
+        assert torch.equal(tensor, old)
+
+
+def test_the_refusal_names_both_times():
+    func, args = cheats()["fingerprint"]
+    with pytest.raises(RefusedError, match=r"same inputs take .* us, the first call on new .* us"):
+        measure(func, args, plan=WARM)
+
+
+def test_controls_can_be_left_out():
+    func, args = cheats()["shape"]
+    measure(func, args, plan=Plan(num_iters=5, cache="warm", controls=False))
+
+
+class _EverySecondIsSlow:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return slow(x) if self.calls % 2 else x + 1
+
+
+class _Module(torch.nn.Module):
+    """Keeps a floating-point weight that its integer kernel never reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.randn(64, 64)
+        self.packed = (self.weight * 10).to(torch.int32)
+
+    def forward(self, x):
+        return (x @ self.packed).float()
+
+
+def honest():
+    x, w, y = torch.randn(64, 64), torch.randn(64, 64), torch.empty(64, 64)
+    ints = torch.arange(4096, dtype=torch.int32).reshape(64, 64)
+    fp8 = torch.randn(64, 64).to(torch.float8_e4m3fn)
+    return {
+        "product": (torch.mm, (x, w)),
+        "into out": (lambda: torch.mm(x, w, out=y), ()),
+        "in place": (x.clone().mul_, (0.5,)),
+        "accumulates": (y.zero_().add_, (x,)),
+        "no floating-point input": (torch.add, (ints, 1)),
+        "constant output": (torch.zeros_like, (x,)),
+        "few outputs": (torch.amax, (x,)),
+        "integers from a shape": (lambda t: torch.arange(t.numel()), (x,)),
+        "a view": (lambda: x.t(), ()),
+        "nothing": (lambda: None, ()),
+        "sorted input": (torch.sort, (torch.arange(1e5),)),
+        "scale does not matter": (F.rms_norm, (x.bfloat16(), (64,))),
+        "order": (torch.argsort, (x,)),
+        "random": (torch.rand_like, (x,)),
+        "zeros in, zeros out": (torch.mm, (torch.zeros(64, 64), w)),
+        "fp8": (lambda t: t.float() + 1, (fp8,)),
+        "expanded": (torch.add, (x, torch.ones(1, 64).expand(64, 64))),
+        "overlapping": (torch.relu, (torch.randn(100).unfold(0, 10, 1),)),
+        "floats and integers in one storage": (lambda: ints.view(torch.float32) + ints, ()),
+        "values it refuses": (torch.linalg.cholesky, (x @ x.t() + 64 * torch.eye(64),)),
+        "complex": (torch.abs, (torch.complex(x, w),)),
+        "slow at every second call": (_EverySecondIsSlow(), (torch.randn(600, 600),)),
+        "unread weight": (_Module(), (ints,)),
+        "empty": (torch.relu, (torch.empty(0, 4),)),
+        "scalar": (torch.exp, (torch.tensor(1.0),)),
+    }
+
+
+@pytest.mark.parametrize("name", list(honest()))
+def test_an_honest_kernel_is_not_refused_and_its_inputs_are_as_before(name):
+    func, args = honest()[name]
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    before = [tensor.clone() for tensor in tensors]
+    _, timing = measure(func, args, plan=WARM)
+    assert timing > 0.0
+    for tensor, old in zip(tensors, before, strict=True):
+        assert torch.equal(tensor.float() if tensor.element_size() == 1 else tensor,
+                           old.float() if old.element_size() == 1 else old)  # fmt: skip
+
+
+def test_indices_are_never_changed():
+    table, ids = torch.randn(100, 8), torch.arange(99, -1, -1)
+    seen = []
+    measure(lambda: seen.append(ids.clone()) or table[ids], plan=WARM)
+    assert all(torch.equal(one, ids) for one in seen)
+
+
+def test_the_state_of_torchs_generator_is_the_callers():
+    x = torch.randn(64, 64)
+    state = torch.get_rng_state()
+    measure(torch.mm, (x, x), plan=WARM)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_answer_that_cannot_be_judged_is_noted():
+    _, timing = measure(*honest()["integers from a shape"], plan=WARM)
+    assert "may be remembered" in timing.notes[0]
+    _, timing = measure(*honest()["values it refuses"], plan=WARM)
+    assert "no control call: LinAlgError" in timing.notes[0].replace("_", "")

@@ -1,0 +1,117 @@
+"""The state of the machine before a timed call, and the no-op that shows what the harness costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from optest import arch, native
+from optest.timing import Plan, cache, measure, overhead, preemption
+from optest.timing.clock import Reading, Target
+from optest.timing.prepare import Preparation
+from optest.timing.samples import Samples
+from optest.timing.wall import WallClock
+
+needs_native = pytest.mark.skipif(not native.available(), reason="needs a compiler")
+
+
+@pytest.mark.parametrize("switch", ["auto", "off"])
+def test_a_flush_evicts_data_with_and_without_native_code(switch, monkeypatch):
+    monkeypatch.setenv("OPTEST_NATIVE", switch)
+    policy = cache.policy("cold", "cpu")
+    assert policy.state == "cold"
+    assert ("walked" if switch == "auto" and native.available() else "added") in policy.words
+    data, out = np.ones(1 << 20), np.empty(4096)  # one thread, and nothing a prefetcher could guess
+    places = np.random.default_rng(0).integers(0, data.size, out.size)
+
+    def best_us(before):
+        look = Target(lambda: data.take(places, out=out))
+        return min(WallClock().time([look], 9, before)[0].us)
+
+    assert best_us(policy.before) > 1.5 * best_us(None)
+
+
+def test_the_buffer_is_as_large_as_the_last_level_cache():
+    policy = cache.policy("cold", "cpu")
+    [buffer] = policy.before.args
+    assert buffer.nbytes >= (arch.host().last_level_cache_bytes or 1)
+    assert cache.policy("cold", "cpu").before.args[0] is buffer  # made once
+
+
+def test_warm_does_nothing_before_a_call():
+    assert cache.policy("warm", "cpu").before is None
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("name", "args", "words"),
+    [
+        ("spin", (1.0,), "optest::noop_us"),
+        ("spin_on", (torch.ones(2), 1.0), "optest::noop_on"),
+        ("noop", (torch.ones(2),), "optest::noop"),
+    ],
+)
+@pytest.mark.parametrize("overload", [False, True])
+def test_an_operator_of_ours_is_compared_with_one_of_its_kind(name, args, words, overload):
+    func = getattr(native.csrc("harness"), name)
+    func = func.default if overload else func
+    no_op = overhead.no_op(Target(func, ((args, {}),)))
+    assert no_op.words == words
+    assert type(no_op.target.func) is type(func)
+    assert no_op.target.func(*no_op.target.sets[0][0]) is None
+    assert no_op.wake() is None
+
+
+@pytest.mark.parametrize("func", [torch.mm, torch.ops.aten.mm, lambda: 1, torch.nn.Linear(2, 2)])
+def test_anything_else_is_compared_with_an_empty_call_on_the_same_arguments(func):
+    target = Target(func, (((1, 2), {"out": 3}),))
+    no_op = overhead.no_op(target)
+    assert no_op.words == "an empty Python call"
+    assert no_op.target.sets is target.sets
+    assert no_op.target.func(1, 2, out=3) is None
+
+
+@needs_native
+@pytest.mark.parametrize("cache_state", ["warm", "cold"])
+def test_a_busy_wait_of_known_length_is_measured_as_that(cache_state):
+    """Loose, since other work may share this machine; scripts/bench_timing.py holds the bar."""
+    spin = native.csrc("harness").spin
+    plan = Plan(num_iters=11, cache=cache_state)
+    best = min(abs(measure(spin, (500.0,), plan=plan)[1] - 500.0) for _ in range(3))
+    assert best < 25.0
+
+
+def test_a_crowded_machine_is_given_way_only_where_that_helps(monkeypatch):
+    given = []
+    monkeypatch.setattr(preemption, "give_way", lambda: given.append("way"))
+
+    def prepared(us, hit, flush):
+        given.clear()
+        samples = Samples()
+        samples.add(Reading([us, us], [False, hit]))
+        preparation = Preparation(flush, lambda: given.append("wake"))
+        preparation.learn(samples)
+        preparation()
+        return given
+
+    assert prepared(20.0, False, None) == []
+    assert prepared(2000.0, False, None) == []
+    assert prepared(20.0, True, None) == []
+    assert prepared(2000.0, True, None) == ["way", "wake"]
+    assert prepared(20.0, False, lambda: given.append("flush")) == ["flush", "wake"]
+    assert prepared(20.0, True, lambda: given.append("flush")) == ["flush", "way", "wake"]
+
+
+@pytest.mark.skipif(preemption.resource is None, reason="needs getrusage")
+def test_switches_are_those_of_this_thread():
+    before = preemption.switches()
+    assert isinstance(before, int)
+    for _ in range(1000):
+        preemption.give_way()
+    assert preemption.switches() >= before
+
+
+def test_without_getrusage_nothing_is_seen(monkeypatch):
+    monkeypatch.setattr(preemption, "resource", None)
+    assert preemption.switches() == 0
