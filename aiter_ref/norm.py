@@ -16,14 +16,15 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def fused_add_rmsnorm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Add the residual, keep the sum as the next residual, normalise the sum.
+    """Add the residual, keep the sum as the next residual, normalise what was kept.
 
-    The sum that is normalised is the one in fp32, before it is rounded into the residual.
+    The sum is rounded to x's dtype once, and that is what is normalised: the result is the
+    ``rmsnorm`` of the residual that goes on, as serving engines define the fused operator.
 
     x, residual [..., n], weight [n] bf16/fp16/fp32 -> normalised and sum, [..., n] of x's dtype.
     """
-    total = x.float() + residual.float()
-    return _normalised(total, weight, eps).to(x.dtype), total.to(x.dtype)
+    total = (x.float() + residual.float()).to(x.dtype)
+    return rmsnorm(total, weight, eps), total
 
 
 def _normalised(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

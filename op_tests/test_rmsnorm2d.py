@@ -23,8 +23,7 @@ SUPPORTED_GFX = [
 SMOKE = ["-d", "bf16", "-s", "16,256"]
 
 EPS = 1e-5  # rms_norm_eps of Llama-3
-# fp32 inside, one rounding at the end: at most half a step apart. A kernel that normalises the
-# sum as rounded into the residual adds half a step of its own, which is a near miss.
+# fp32 inside, one rounding at the end: at most half a step apart.
 RTOL = {dtypes.bf16: 2**-8, dtypes.fp16: 2**-11, dtypes.fp32: 1e-5}
 
 
@@ -39,9 +38,10 @@ def norm_into(x, weight, y):
     return y.copy_(run_torch(x, weight))
 
 
-def fused_add_norm_into(x, residual, weight):
-    y, total = run_torch(x, weight, residual)
-    return x.copy_(y), residual.copy_(total)
+def fused_add_norm(x, residual, weight):
+    # Into new tensors, as inductor would make it of a model: written in place, torch 2.13 fails to
+    # compile it for a CPU (KeyError in its loop fusion).
+    return run_torch(x, weight, residual)
 
 
 @benchmark()
@@ -87,7 +87,7 @@ def test_fused_add_rmsnorm2d(m, n, dtype):
         candidates[ops.own_kernel()] = lambda x, r, w: ops.norm.fused_add_rmsnorm(x, r, w, EPS)
     if ops.inductor.available():
         label = f"fused_add_rmsnorm {dtype}"
-        candidates["inductor"] = ops.inductor.compiled(fused_add_norm_into, label)
+        candidates["inductor"] = ops.inductor.compiled(fused_add_norm, label)
 
     flops = 5 * m * n
     nbytes = (4 * m * n + n) * x.element_size()

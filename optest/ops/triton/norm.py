@@ -37,10 +37,10 @@ def fused_add_rmsnorm_kernel(
     x, residual, weight, n, eps, x_row, residual_row,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Program i adds row i of both in fp32, writes the sum to ``residual``, its norm to ``x``.
+    """Program i writes the sum of row i to ``residual`` and the norm of that to ``x``.
 
-    The sum is formed again in the second pass, where ``x`` and ``residual`` are written, so that
-    the norm is that of the unrounded sum.
+    The sum is formed again in the second pass, where both are written: no thread then depends on
+    what another has stored.
     """
     row = tl.program_id(0).to(tl.int64)
     squares = tl.zeros([BLOCK], dtype=tl.float32)
@@ -49,7 +49,8 @@ def fused_add_rmsnorm_kernel(
         inside = columns < n
         total = load_fp32(x + row * x_row + columns, inside)
         total += load_fp32(residual + row * residual_row + columns, inside)
-        squares += total * total
+        kept = cast(total, residual.dtype.element_ty).to(tl.float32)
+        squares += kept * kept
     inverse = 1.0 / tl.sqrt(tl.sum(squares, 0) / n + eps)
     for start in range(0, n, BLOCK):
         columns = start + tl.arange(0, BLOCK)
@@ -57,8 +58,9 @@ def fused_add_rmsnorm_kernel(
         x_at = x + row * x_row + columns
         residual_at = residual + row * residual_row + columns
         total = load_fp32(x_at, inside) + load_fp32(residual_at, inside)
-        scaled = total * inverse * load_fp32(weight + columns, inside)
-        tl.store(residual_at, cast(total, residual.dtype.element_ty), mask=inside)
+        kept = cast(total, residual.dtype.element_ty)
+        scaled = kept.to(tl.float32) * inverse * load_fp32(weight + columns, inside)
+        tl.store(residual_at, kept, mask=inside)
         tl.store(x_at, cast(scaled, x.dtype.element_ty), mask=inside)
 
 
