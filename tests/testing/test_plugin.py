@@ -77,7 +77,9 @@ def test_full_runs_the_default_sweep(run):
 
 
 def test_a_failing_check_and_an_exception_fail_their_items_alone(run):
-    source = OP.replace('SMOKE = ["-m", "2", "3"]', 'SMOKE = ["-m", "2", "-k", "ok", "wrong", "raises"]')
+    source = OP.replace(
+        'SMOKE = ["-m", "2", "3"]', 'SMOKE = ["-m", "2", "-k", "ok", "wrong", "raises"]'
+    )
     result = run(source)
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
