@@ -38,13 +38,6 @@ def _integer(text: str) -> int:
         raise ValueError("an integer") from None
 
 
-def _at_least_one(text: str) -> int:
-    value = _integer(text)
-    if value < 1:
-        raise ValueError("an integer of at least 1")
-    return value
-
-
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -86,7 +79,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("OPTEST_MODE", _one_of("run", "check", "collect"), "run", "run, check, collect",
             "measure and check; check only; record the cases and run none"),
     Setting("OPTEST_GUARDS", _one_of("off", "cheap", "full"), "cheap", "off, cheap, full",
-            "which guards stand around a candidate"),
+            "guards around a candidate: none, poisoned memory, all there are"),
     Setting("OPTEST_ONLY", _name, None, "file of case ids, one a line; or one id",
             "run only these cases (* and ? are wild in an id given here)", "all"),
     Setting("OPTEST_EVENTS", _path, None, "file", "append started / finished lines (JSON)", "none"),
@@ -101,8 +94,6 @@ TABLE: tuple[Setting, ...] = (
             "what optest.logger prints"),
     Setting("OPTEST_SAVE_FAILED", _path, None, "folder",
             "keep the tensors of a failing case (safetensors)", "none"),
-    Setting("OPTEST_GOLDEN_NUM_THREADS", _at_least_one, None, "integer of at least 1",
-            "threads of the reference", "torch's"),
     Setting("OPTEST_BUILD_DIR", _path, None, "folder", "where compiled csrc is cached",
             "~/.cache/optest"),
     Setting("OPTEST_NATIVE", _one_of("auto", "off"), "auto", "auto, off",

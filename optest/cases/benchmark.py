@@ -129,7 +129,8 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
         with device.factories_allocate_there(), state.contained(case.id):
             state.seed_all(case.seed)
             case.outputs = Outputs()
-            with fresh_memory_poisoned(device=device.target()):
+            guarded = session.guards != "off"
+            with fresh_memory_poisoned(on=guarded, device=device.target()):
                 result = _invoke(function, case.arguments)
             _merge(row, result, function)
         row.status = "empty" if result is None and not case.verdicts else "passed"

@@ -126,16 +126,20 @@ class _Run:
         self._session = session
         self._call = call
         self._case: Case | None = session.case
+        self._guarded = session.guards != "off"
 
     def of(self, plan: Plan) -> tuple[Any, Timing]:
         """Run according to ``plan`` and the session's mode."""
         call = self._call
-        self._outputs().give_back(call.reachable)
+        if self._guarded:
+            self._outputs().give_back(call.reachable)
         self._keep_inputs()
         if self._session.mode == "check":
             return self._poisoned_call(), Timing.nan("check mode")
         snapshot = Snapshot(call.reachable)
-        unwritten = _unwritten(self._poisoned_call(), call.reachable)
+        first = self._poisoned_call()
+        unwritten = _unwritten(first, call.reachable) if self._guarded else []
+        del first  # its memory is the timed calls' to use
         self._warn_about_inputs(snapshot)
         with poison.fresh_memory_poisoned(on=False, device=device.target()):
             data, timing = measure(call.func, call.args, call.kwargs, plan=plan, snapshot=snapshot)
@@ -143,7 +147,7 @@ class _Run:
         return data, timing
 
     def _poisoned_call(self) -> Any:  # noqa: ANN401
-        with poison.fresh_memory_poisoned(device=device.target()):
+        with poison.fresh_memory_poisoned(on=self._guarded, device=device.target()):
             data = self._call()
             device.synchronize()
         return data

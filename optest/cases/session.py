@@ -48,11 +48,12 @@ class Session:
     """Mode, filter and sink, and the running totals.
 
     ``mode`` is run (measure and check), check (no timing loops) or collect (record, run nothing).
-    ``judged_by`` says who acts on failures: the process at its exit, pytest, or the empty string
-    for a caller that looks itself.
+    ``guards`` is off, cheap or full. ``judged_by`` says who acts on failures: the process at its
+    exit, pytest, or the empty string for a caller that looks itself.
     """
 
     mode: str = "run"
+    guards: str = "cheap"
     only: frozenset[str] | None = None
     only_pattern: str = ""
     seed: int = 0
@@ -83,6 +84,7 @@ class Session:
         only, pattern = _only(settings.get("OPTEST_ONLY"))
         return cls(
             mode=settings.get_str("OPTEST_MODE"),
+            guards=settings.get_str("OPTEST_GUARDS"),
             only=only,
             only_pattern=pattern,
             seed=settings.get_int("OPTEST_SEED"),

@@ -213,3 +213,84 @@ def test_a_forked_child_writes_events_and_judges_itself(script, tmp_path):
     assert events.read_text().count('"event": "finished"') == 2
     assert "optest: 1 case: 1 failed" in done.stderr
     assert "optest: 1 case: 1 passed" in done.stderr
+
+
+# In the manner of aiter's op tests: only the import lines name another library.
+UPSTREAM = """
+import argparse
+import itertools
+
+import optest as aiter
+import pandas as pd
+import torch
+from optest import dtypes
+from optest.test_common import benchmark, checkAllclose, get_gfx, run_perftest
+
+torch.set_default_device("cuda")
+
+SUPPORTED_GFX = ["cpu", "gfx942", "gfx950"]
+
+
+def run_torch(x, weight, dtype=dtypes.bf16):
+    return torch.matmul(x.to(dtypes.fp32), weight.to(dtypes.fp32).transpose(-1, -2)).to(dtype)
+
+
+@benchmark()
+def test_op(b, m, n, k, dtype, layout):
+    x = torch.randn((b, m, k), dtype=dtype)
+    weight = torch.randn((b, n, k), dtype=dtype)
+    ref = run_torch(x, weight, dtype)
+    candidates = {"bmm": lambda: torch.bmm(x, weight.transpose(1, 2))}
+    if layout == "bmn":
+        candidates["einsum"] = lambda: torch.einsum("bmk,bnk->bmn", x, weight)
+    flops = 2 * b * m * n * k
+    nbytes = (b * m * k + b * n * k + b * m * n) * x.element_size()
+    ret = {"gfx": get_gfx()}
+    for name, fn in candidates.items():
+        out, us = run_perftest(fn)
+        err = checkAllclose(
+            ref.to(dtypes.fp32), out.to(dtypes.fp32), rtol=1e-2, atol=1e-2, msg=f"{name}: op"
+        )
+        ret[f"{name} us"] = us
+        ret[f"{name} TFLOPS"] = flops / us / 1e6
+        ret[f"{name} TB/s"] = nbytes / us / 1e6
+        ret[f"{name} err"] = err
+    return ret
+
+
+def main():
+    if get_gfx() not in SUPPORTED_GFX:
+        aiter.logger.warning("op unsupported on %s; skipping", get_gfx())
+        return
+    parser = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("-d", "--dtype", type=dtypes.str2Dtype, nargs="*", default="bf16,")
+    parser.add_argument("-b", "--batch", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("-s", "--mnk", type=dtypes.str2tuple, nargs="*", default=[(4, 32, 64)])
+    parser.add_argument("-l", "--layout", nargs="*", default=["bmn", "mbn"])
+    args = parser.parse_args()
+    for dtype in args.dtype:
+        df = []
+        for layout, b, (m, n, k) in itertools.product(args.layout, args.batch, args.mnk):
+            df.append(test_op(b, m, n, k, dtype, layout))
+        df = pd.DataFrame(df)
+        aiter.logger.info("op summary (markdown):\\n%s", df.to_markdown(index=False))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("argv", [(), ("-d", "bf16,"), ("-d", "bf16", "fp32")], ids=str)
+def test_a_script_in_the_manner_of_aiter_runs_with_its_imports_changed(script, argv):
+    done = script(UPSTREAM, *argv)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("op summary (markdown):") == (2 if "fp32" in argv else 1)
+    rows = [line for line in done.stderr.splitlines() if line.startswith("|")]
+    assert len(rows) == (12 if "fp32" in argv else 6)
+    assert "bf16" in rows[2]
+
+
+def test_such_a_script_exits_1_when_a_candidate_is_wrong(script):
+    source = UPSTREAM.replace("torch.bmm(x, weight.transpose(1, 2))", "ref * 0")
+    assert script(source, OPTEST_MODE="check").returncode == 1

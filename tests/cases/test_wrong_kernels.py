@@ -169,3 +169,11 @@ def test_what_the_kernel_leaves_unwritten_on_purpose_passes_where_the_test_does_
         return {"err": checkAllclose(reference(x)[: M // 2], got[: M // 2])}
 
     assert test_op(1).status == "passed"
+
+
+@pytest.mark.parametrize("mode", ["check", "run"])
+def test_guards_can_be_switched_off(make_session, mode):
+    """Without poison a buffer keeps the right answer of the candidate before: what off means."""
+    make_session(mode).session.guards = "off"
+    row = sweep({"right": right, "wrong": writes_nothing})
+    assert row["wrong err"].passed
