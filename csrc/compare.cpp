@@ -179,6 +179,22 @@ void compare_scan(Tensor reference, Tensor candidate, std::optional<Tensor> code
   });
 }
 
+// Reads every byte of both, block by block in step: what a pass over a pair cannot be faster than.
+void compare_read(Tensor a, Tensor b) {
+  check(a.is_contiguous() && b.is_contiguous() && a.numel() == b.numel(),
+        "a and b have shapes ", shape_of(a), " and ", shape_of(b),
+        ", expected contiguous tensors of one size");
+  constexpr int64_t block = 256 * 1024;
+  const int64_t bytes = a.numel() * static_cast<int64_t>(a.element_size());
+  const auto* const pa = static_cast<const char*>(a.data_ptr());
+  const auto* const pb = static_cast<const char*>(b.data_ptr());
+  const auto read = OPTEST_SELECT(read_both);
+  parallel_pieces(bytes, block, [&](int64_t begin, int64_t end) {
+    const uint32_t seen = read(pa + begin, pb + begin, end - begin);
+    asm volatile("" : : "r"(seen));
+  });
+}
+
 }  // namespace
 }  // namespace optest
 
@@ -186,8 +202,10 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
   m.def(
       "compare_scan(Tensor reference, Tensor candidate, Tensor? codes, float rtol, float atol, "
       "bool equal_nan, float gross_floor, int block, Tensor(a!) rows) -> ()");
+  m.def("compare_read(Tensor a, Tensor b) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("compare_scan", TORCH_BOX(&optest::compare_scan));
+  m.impl("compare_read", TORCH_BOX(&optest::compare_read));
 }

@@ -267,3 +267,19 @@ static void compare_integers(const CompareRun& run, const CompareBounds& bounds,
   row->mismatched += static_cast<double>(mismatched);
   row->different += static_cast<double>(different);
 }
+
+// ---- the floor ------------------------------------------------------------------------------------
+
+static uint32_t read_both(const char* a, const char* b, int64_t bytes) {
+  constexpr int64_t step = sizeof(U);
+  U first{};
+  U second{};
+  int64_t i = 0;
+  for (; i + 2 * step <= bytes; i += 2 * step) {
+    first ^= load_raw<U>(a + i) ^ load_raw<U>(b + i);
+    second ^= load_raw<U>(a + i + step) ^ load_raw<U>(b + i + step);
+  }
+  uint32_t rest = 0;
+  for (; i < bytes; ++i) rest ^= static_cast<uint32_t>(a[i] ^ b[i]);
+  return rest ^ largest_of(first ^ second);
+}

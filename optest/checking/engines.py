@@ -6,8 +6,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
-from optest.checking import fallback
-from optest.errors import BuildError
+from optest.checking import fallback, native
 from optest.log import once
 
 if TYPE_CHECKING:
@@ -29,15 +28,9 @@ def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
 
 
 def _compiled(pair: Pair, bounds: Bounds) -> Table | None:
-    from optest.checking import native
-
     if not native.can_scan(pair):
         return None
-    try:
-        return native.scan(pair, bounds)
-    except BuildError as error:
-        once(f"the comparison falls back to torch operations: {error}", logging.WARNING)
-        return None
+    return native.scan(pair, bounds)
 
 
 def _on_gpu(pair: Pair, domain: Domain, bounds: Bounds) -> Table | None:

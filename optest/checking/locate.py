@@ -14,12 +14,16 @@ from optest.checking.fallback import BlockReader
 from optest.checking.verdict import Element, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optest.checking.domain import Domain
     from optest.checking.pair import Pair
     from optest.checking.table import Bounds, Table
 
-_SAMPLED_BLOCKS = 32
+_SAMPLED_BLOCKS = 6
 _SAMPLED_HALF = 2048
+# Small enough for torch to stay in one thread: these few operations are over before a second wakes.
+_PART = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -47,28 +51,36 @@ class _Finder:
     block: int
     reader: BlockReader
 
-    def judged(self, block: int) -> tuple[rule.Values, rule.Judged]:
-        start = block * self.block
-        values = self.reader.read(start, min(start + self.block, self.pair.positions))
-        return values, rule.apply(values, self.bounds)
+    def parts(self, block: int) -> Iterator[tuple[int, rule.Judged]]:
+        """A block in parts, each with the number of its first value."""
+        end = min((block + 1) * self.block, self.pair.positions)
+        for start in range(block * self.block, end, _PART):
+            values = self.reader.read(start, min(start + _PART, end))
+            yield start * self.pair.pack, rule.apply(values, self.bounds)
 
     def mismatches(self, block: int, show: int) -> torch.Tensor:
         """The first and the last mismatches of a block, in the order of the walk."""
-        _, judged = self.judged(block)
-        at = torch.nonzero(judged.mismatch).squeeze(1)
+        found = [
+            torch.nonzero(judged.mismatch).squeeze(1).cpu() + first
+            for first, judged in self.parts(block)
+        ]
+        values = torch.cat(found)
         head = max(show, _SAMPLED_HALF)
-        if at.numel() > head + _SAMPLED_HALF:
-            at = torch.cat((at[:head], at[-_SAMPLED_HALF:]))
-        return at.cpu() + block * self.block * self.pair.pack
+        if values.numel() <= head + _SAMPLED_HALF:
+            return values
+        return torch.cat((values[:head], values[-_SAMPLED_HALF:]))
 
     def worst(self, block: int) -> int:
-        _, judged = self.judged(block)
-        wild = judged.mismatch & ~judged.finite
-        if bool(wild.any()):
-            at = int(torch.nonzero(wild)[0])
-        else:
-            at = int(judged.difference.masked_fill(~judged.finite, -1.0).argmax())
-        return at + block * self.block * self.pair.pack
+        """The first value that is wrongly NaN or Inf, else the one that is furthest off."""
+        furthest, at = -1.0, 0
+        for first, judged in self.parts(block):
+            wild = torch.nonzero(judged.mismatch & ~judged.finite)
+            if wild.numel():
+                return first + int(wild[0])
+            off, where = judged.difference.masked_fill(~judged.finite, -1.0).max(dim=0)
+            if float(off) > furthest:
+                furthest, at = float(off), first + int(where)
+        return at
 
     def element(self, value: int) -> Element:
         """The element at a value's position, its numbers as exact as Python can hold them."""
@@ -99,7 +111,7 @@ def _exact_in_compute(dtype: torch.dtype, domain: Domain) -> bool:
 
 def locate(pair: Pair, domain: Domain, bounds: Bounds, table: Table, show: int) -> Located:
     """Find the mismatches that ``table`` counted, ``show`` of them with their values."""
-    finder = _Finder(pair, domain, bounds, table.block, BlockReader(pair, domain, table.block))
+    finder = _Finder(pair, domain, bounds, table.block, BlockReader(pair, domain, _PART))
     counts = table.column("mismatched")
     hit = torch.nonzero(counts).squeeze(1)
     sampled = _spread(hit, counts, show)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import logging
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest import native
+from optest import native, settings
 from optest.checking.decode import codes_of
 from optest.checking.domain import FP4X2
 from optest.checking.table import COLUMNS, Bounds, Table, block_of
+from optest.errors import BuildError
+from optest.log import once
 
 if TYPE_CHECKING:
     from optest.checking.pair import Pair
@@ -19,16 +23,18 @@ def can_scan(pair: Pair) -> bool:
     """Whether the compiled loops read this pair: on the CPU, of one dtype, not a lazy negation."""
     a, b = pair.a, pair.b
     plain = not (a.is_neg() or b.is_neg() or a.dtype.is_complex or a.dtype == FP4X2)
-    return a.device.type == "cpu" and a.dtype == b.dtype and plain and native.available()
+    return a.device.type == "cpu" and a.dtype == b.dtype and plain and _operator() is not None
 
 
 def scan(pair: Pair, bounds: Bounds) -> Table:
     """One row for each block, as ``Table`` describes."""
+    operator = _operator()
+    assert operator is not None
     block = block_of(pair.positions)
     blocks = -(-pair.positions // block)
     rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
     codes = codes_of(pair.a.dtype)
-    native.csrc("compare").compare_scan(
+    operator(
         pair.a if codes is None else pair.a.view(torch.uint8),
         pair.b if codes is None else pair.b.view(torch.uint8),
         codes,
@@ -40,3 +46,19 @@ def scan(pair: Pair, bounds: Bounds) -> Table:
         rows,
     )
     return Table(rows, block)
+
+
+def _operator() -> Any:  # noqa: ANN401 - torch types its operators no better
+    return _loaded(settings.get_str("OPTEST_NATIVE"))
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(_setting: str) -> Any:  # noqa: ANN401
+    """The operator, or None where it cannot be had; asked once, a failing build included."""
+    if not native.available():
+        return None
+    try:
+        return native.csrc("compare").compare_scan
+    except BuildError as error:
+        once(f"the comparison falls back to torch operations: {error}", logging.WARNING)
+        return None

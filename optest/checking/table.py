@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -56,10 +57,14 @@ class Table:
         """One column, one entry a block."""
         return self.rows[:, COLUMNS.index(name)]
 
+    @functools.cached_property
+    def _totals(self) -> dict[str, tuple[float, float]]:
+        sums, maxima = self.rows.sum(0).tolist(), self.rows.amax(0).tolist()
+        return dict(zip(COLUMNS, zip(sums, maxima, strict=True), strict=True))
+
     def total(self, name: str) -> float:
         """A column's sum, or its maximum where it holds maxima."""
-        column = self.column(name)
-        return float(column.max() if name in _MAXIMA else column.sum())
+        return self._totals[name][name in _MAXIMA]
 
     def count(self, name: str) -> int:
         """``total`` of a column that counts."""

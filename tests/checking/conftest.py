@@ -55,10 +55,10 @@ def _judge(reference, candidate, tolerance):
         limit = max(16 * bound, abs(want) / 2 + rms / 4)
         if _rules(reference) == "real":
             found.gross += off > limit
-            found.borderline |= _close(off, limit) and not off == 0
-        found.borderline |= not exact and _close(off, bound) and off != bound
-        found.borderline |= not exact and _close(off, bound) and bound != 0
-    found.status = _status(found, rms, square_a, square_d, reference, tolerance)
+            found.borderline |= _close(off, limit) and off != 0
+        found.borderline |= not exact and _close(off, bound) and off != 0
+    square = (square_a, square_d) if _rules(reference) != "id" else (0.0, 0.0)
+    found.status = _status(found, rms, square, tolerance)
     return found
 
 
@@ -79,11 +79,10 @@ def _close(x, y):
     return abs(x - y) <= 1e-5 * max(abs(x), abs(y))
 
 
-def _status(found, rms, square_a, square_d, reference, tolerance):
-    norm = math.sqrt(square_d) > math.sqrt(square_a) / 2 and rms > 1e-6
-    found.borderline |= _close(math.sqrt(square_d), math.sqrt(square_a) / 2) and square_d > 0
-    found.borderline |= _close(rms, 1e-6)
-    norm = norm and _rules(reference) != "id"
+def _status(found, rms, square, tolerance):
+    half, off = math.sqrt(square[0]) / 2, math.sqrt(square[1])
+    norm = off > half and rms > 1e-6
+    found.borderline |= (_close(off, half) and off > 0) or _close(rms, 1e-6)
     share = found.mismatched / found.compared
     capped = tolerance.max_abs_delta is not None and found.max_abs > tolerance.max_abs_delta
     if found.nonfinite or found.gross or norm or capped or share > tolerance.tol_err_ratio:
