@@ -145,6 +145,14 @@ def test_an_environment_made_anew_is_set_up_again(checkout):
     assert len(checkout.calls()) > before
 
 
+def test_another_environment_is_not_taken_for_the_one_that_was_set_up(checkout):
+    checkout.call("setup", BARE="1")
+    active = checkout.root / "env"
+    checkout.write_python(active / "bin/python")
+    done = checkout.call("setup", VIRTUAL_ENV=str(active))
+    assert done.stdout == f"{active}/bin/python\n"
+
+
 def test_a_failed_installation_fails_and_is_tried_again(checkout):
     assert checkout.call("setup", BARE="1", PIP_EXIT="1").returncode != 0
     before = len(checkout.calls())
