@@ -14,7 +14,7 @@ from optest import settings
 from optest.cases import case as cases
 from optest.cases.events import Events
 from optest.errors import SettingError
-from optest.log import logger, set_level
+from optest.log import logger, once, set_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,8 +78,10 @@ class Session:
         Raises:
             SettingError: a variable holds something its row of the settings table does not allow.
         """
-        settings.validate()
+        warnings = settings.validate()
         set_level(logger)
+        for warning in warnings:
+            once(warning)
         sink = settings.get_path("OPTEST_EVENTS")
         only, pattern = _only(settings.get("OPTEST_ONLY"))
         return cls(
