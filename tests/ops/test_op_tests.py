@@ -1,0 +1,245 @@
+"""The op tests themselves: what they take on the command line, and what they refuse to pass."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from optest import native, ops
+from optest.cases import session as sessions
+from optest.cases.session import Session
+from optest.log import logger
+
+FILES = sorted((Path(__file__).parents[2] / "op_tests").glob("test_*.py"))
+NAMES = [path.stem for path in FILES]
+# What -s takes, where it is not m,n,k.
+FORM = {
+    "test_rmsnorm2d": "m,n",
+    "test_activation": "m,d",
+    "test_kvcache": "tokens,heads,head_size",
+}
+needs_csrc = pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
+
+
+def load(name):
+    path = next(path for path in FILES if path.stem == name)
+    spec = importlib.util.spec_from_file_location(f"op_test_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Scripts:
+    """Runs op tests' ``main()`` in this process, in one session, and shows what came of it."""
+
+    def __init__(self, monkeypatch, capsys, session):
+        self.monkeypatch, self.capsys, self.session = monkeypatch, capsys, session
+
+    def main(self, name, *arguments, module=None):
+        self.monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+        (module or load(name)).main()
+        return self.capsys.readouterr().out
+
+    def usage_error(self, name, *arguments):
+        with pytest.raises(SystemExit) as ended:
+            self.main(name, *arguments)
+        said = self.capsys.readouterr()
+        assert (ended.value.code, said.out, self.session.ran) == (2, "", 0)
+        (line,) = said.err.splitlines()
+        return line
+
+
+@pytest.fixture
+def scripts(monkeypatch, capsys):
+    """Check mode and no inductor, to be quick: both have their own tests."""
+    monkeypatch.setattr(ops.inductor, "available", lambda: False)
+    with sessions.using(Session(mode="check", judged_by="")) as session:
+        yield Scripts(monkeypatch, capsys, session)
+
+
+def test_all_six_are_here():
+    assert len(FILES) >= 6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shape_of_the_file(name, scripts):
+    module = load(name)
+    assert scripts.session.ran == 0
+    assert scripts.capsys.readouterr().out == ""
+    assert callable(module.run_torch)
+    assert "cpu" in module.SUPPORTED_GFX
+    assert all(isinstance(word, str) for word in module.SMOKE)
+    assert len(next(p for p in FILES if p.stem == name).read_text().splitlines()) <= 160
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help(name, scripts):
+    with pytest.raises(SystemExit) as ended:
+        scripts.main(name, "-h")
+    assert ended.value.code == 0
+    assert "-d" in scripts.capsys.readouterr().out
+
+
+BAD = [
+    ("-d bf61", "'bf61'", "this op takes bf16, fp16, fp32"),
+    ("-d i64", "'i64'", "this op takes bf16, fp16, fp32"),
+    ("-d bf16,fp16", "'bf16,fp16'", "this op takes bf16, fp16, fp32, separated by blanks"),
+    ("-d", "expected at least one argument", "bf16, fp16, fp32"),
+    ("-s", "expected at least one argument", "{form}"),
+    ("-s 4096", "'4096'", "expected {form}"),
+    ("-s a,b,c", "'a,b,c'", "expected {form}"),
+    ("-s -1,2,3", "'-1,2,3'", "expected {form}"),
+    ("-s 1,2,3,4", "'1,2,3,4'", "expected {form}"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad[0])
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_values_are_one_line(name, bad, scripts):
+    arguments, value, expected = bad
+    line = scripts.usage_error(name, *arguments.split())
+    assert value in line
+    assert expected.format(form=FORM.get(name, "m,n,k")) in line
+
+
+@needs_csrc
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke_passes(name, scripts):
+    module = load(name)
+    tables = scripts.main(name, *module.SMOKE, module=module)
+    assert scripts.session.ran > 0
+    assert scripts.session.failures == []
+    assert "| gfx" in tables
+    assert " err |" in tables
+
+
+@needs_csrc
+@pytest.mark.parametrize("spelling", ["bf16,", "BF16", "bfloat16", "torch.bfloat16"])
+def test_spellings_of_bf16(spelling, scripts):
+    table = scripts.main("test_activation", "-d", spelling, "-s", "3,8", "--act", "silu")
+    assert scripts.session.failures == []
+    assert "| bf16 " in table
+
+
+@needs_csrc
+@pytest.mark.parametrize("name", NAMES)
+def test_ragged_and_empty_shapes(name, scripts):
+    module = load(name)
+    arity = FORM.get(name, "m,n,k").count(",") + 1
+    sizes = [(1, 1, 1), (7, 129, 127), (0, 5, 7), (3, 0, 5), (3, 5, 0)]
+    shapes = dict.fromkeys(",".join(map(str, some[:arity])) for some in sizes)
+    scripts.main(name, "-d", "bf16", "fp16", "fp32", "-s", *shapes, module=module)
+    assert scripts.session.failures == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gated_on_an_unknown_card(name, scripts, monkeypatch):
+    monkeypatch.setenv("OPTEST_GFX", "gfx906")
+    warned = []
+    monkeypatch.setattr(logger, "warning", lambda message, *_: warned.append(message))
+    assert scripts.main(name) == ""
+    assert len(warned) == 1
+    assert scripts.session.ran == 0
+
+
+# Wrong kernels: the tensors that each wrapper writes, as positions or keywords of its call.
+WRITES = {
+    ("test_quant", "quant", "static_per_tensor_quant"): ("out",),
+    ("test_quant", "quant", "dynamic_per_tensor_quant"): ("out", "scale"),
+    ("test_quant", "quant", "dynamic_per_token_quant"): ("out", "scales"),
+    ("test_quant", "quant", "dynamic_per_group_quant"): ("out", "scales"),
+    ("test_rmsnorm2d", "norm", "rmsnorm"): ("out",),
+    ("test_rmsnorm2d", "norm", "fused_add_rmsnorm"): (0, 1),
+    ("test_activation", "activation", "silu_and_mul"): ("out",),
+    ("test_activation", "activation", "gelu_and_mul"): ("out",),
+    ("test_activation", "activation", "gelu_tanh_and_mul"): ("out",),
+    ("test_kvcache", "cache", "reshape_and_cache"): (2, 3),
+}
+
+
+def zeroed(right, _before):
+    return torch.zeros_like(right)
+
+
+def unwritten(_right, before):
+    return before
+
+
+def last_row_unwritten(right, before):
+    return torch.cat([right[:-1], before[-1:]])
+
+
+def last_element_off(right, _before):
+    wrong = right.clone()
+    last = wrong.view(-1)[-1:]
+    last.copy_((last.float() * 4 + 1).to(last.dtype))
+    return wrong
+
+
+def one_nan(right, before):
+    if not right.dtype.is_floating_point:
+        return last_element_off(right, before)
+    wrong = right.clone()
+    wrong.view(-1)[0] = torch.nan
+    return wrong
+
+
+def doubled(right, _before):
+    return (right.float() * 2).to(right.dtype)
+
+
+MUTANTS = [zeroed, unwritten, last_row_unwritten, last_element_off, one_nan, doubled]
+
+
+def spoil(function, where, mutant):
+    """``function``, after which what it wrote at ``where`` is replaced by a mutant of it."""
+
+    def wrong(*args, **kwargs):
+        held = kwargs[where] if isinstance(where, str) else args[where]
+        before = held.clone()
+        result = function(*args, **kwargs)
+        held.copy_(mutant(held.clone(), before))
+        return result
+
+    return wrong
+
+
+@needs_csrc
+@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize(
+    ("kernel", "where"),
+    [(kernel, where) for kernel, places in WRITES.items() for where in places],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_a_wrong_kernel_fails(kernel, where, mutant, scripts):
+    name, family, operator = kernel
+    module, home = load(name), getattr(ops, family)
+    wrong = spoil(getattr(home, operator), where, mutant)
+    scripts.monkeypatch.setattr(home, operator, wrong)
+    scripts.main(name, *module.SMOKE, module=module)
+    assert scripts.session.failures, f"{operator} with a {mutant.__name__} result passed"
+
+
+GEMMS = [
+    ("test_gemm_a16w16", "mm", []),
+    ("test_batched_gemm_bf16", "bmm", ["--layout", "bmn"]),
+    ("test_batched_gemm_bf16", "bmm", ["--layout", "mbn"]),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("gemm", GEMMS, ids=lambda gemm: " ".join((gemm[0], *gemm[2])))
+def test_a_wrong_gemm_fails(gemm, mutant, scripts):
+    name, operator, layout = gemm
+    module, right = load(name), getattr(torch, operator)
+
+    def wrong(*args, out=None):
+        return right(*args) if out is None else spoil(right, "out", mutant)(*args, out=out)
+
+    scripts.monkeypatch.setattr(torch, operator, wrong)
+    scripts.main(name, *module.SMOKE, *layout, module=module)
+    assert scripts.session.failures, f"{operator} with a {mutant.__name__} result passed"
