@@ -245,6 +245,8 @@ template <class T>
 static void compare_integers(const CompareRun& run, const CompareBounds& bounds, CompareRow* row) {
   int64_t mismatched = 0;
   int64_t different = 0;
+  double peak = 0;
+  double max_abs = 0;
   for (int64_t i = 0; i < run.n; ++i) {
     T a;
     T b;
@@ -259,11 +261,11 @@ static void compare_integers(const CompareRun& run, const CompareBounds& bounds,
     const bool match = bound < 0x1p62 ? apart <= static_cast<uint64_t>(bound) : difference <= bound;
     mismatched += !match;
     different += match && apart != 0;
-    row->sum_reference += magnitude * magnitude;
-    row->sum_difference += difference * difference;
-    keep_max(&row->peak, magnitude);
-    keep_max(&row->max_abs, difference);
+    keep_max(&peak, magnitude);
+    keep_max(&max_abs, difference);
   }
+  keep_max(&row->peak, peak);
+  keep_max(&row->max_abs, max_abs);
   row->mismatched += static_cast<double>(mismatched);
   row->different += static_cast<double>(different);
 }

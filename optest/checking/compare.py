@@ -68,7 +68,7 @@ def _refuse(name: str, value: object) -> None:
             f"{name} is a {kind}, expected a dense torch.Tensor: compare a list's tensors one by "
             "one, make numbers and arrays tensors with torch.as_tensor."
         )
-    if has_memory(value) and value.dtype in SUPPORTED:
+    if has_memory(value) and not value.is_nested and value.dtype in SUPPORTED:
         return
     if value.is_quantized:
         raise TypeError(

@@ -10,7 +10,7 @@ import torch
 
 from optest.checking import rule
 from optest.checking.decode import decode_into
-from optest.checking.rule import Judged, Values
+from optest.checking.rule import Values
 from optest.checking.table import COLUMNS, GROSS_FACTOR, Bounds, Table, block_of
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ class _Scratch:
 
 
 def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
-    row = None if scratch.integer else _usual(values, scratch, bounds)
-    return _any(values, rule.apply(values, bounds), bounds) if row is None else row
+    if scratch.integer:
+        return _integers(values, bounds)
+    return _usual(values, scratch, bounds) or _reals(values, bounds)
 
 
 def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | None:
@@ -147,45 +148,38 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
     return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
 
 
-def _any(values: Values, judged: Judged, bounds: Bounds) -> list[float]:
+def _reals(values: Values, bounds: Bounds) -> list[float]:
     """A row for whatever the values are."""
+    judged = rule.apply(values, bounds)
     excess = judged.excess()
-    finite_a = _finite(values.a)
-    row = {
-        "mismatched": judged.mismatch.sum(),
-        "nonfinite": (judged.mismatch & ~judged.finite).sum(),
-        "gross": (excess > bounds.gross_floor).sum(),
-        "different": _differing_integers(values, judged),
-        "nan_reference": _nan(values.a).sum(),
-        "nan_candidate": _nan(values.b).sum(),
-        "inf_reference": (~finite_a & ~_nan(values.a)).sum(),
-        "inf_candidate": (~_finite(values.b) & ~_nan(values.b)).sum(),
-        "sum_reference": judged.magnitude.double().masked_fill(~finite_a, 0.0).square().sum(),
-        "sum_difference": _where_finite(judged, judged.difference).square().sum(),
-        "max_abs": _where_finite(judged, judged.difference).max(),
-        "peak": judged.magnitude.double().masked_fill(~finite_a, 0.0).max(),
-        "margin": excess.max(),
-    }
-    return [float(row[name]) for name in COLUMNS]
+    finite_a, nan_a, nan_b = torch.isfinite(values.a), values.a.isnan(), values.b.isnan()
+    difference = judged.difference.double().masked_fill(~judged.finite, 0.0)
+    magnitude = judged.magnitude.double().masked_fill(~finite_a, 0.0)
+    row = (
+        judged.mismatch.sum(),
+        (judged.mismatch & ~judged.finite).sum(),
+        (excess > bounds.gross_floor).sum(),
+        0,
+        nan_a.sum(),
+        nan_b.sum(),
+        (~finite_a & ~nan_a).sum(),
+        (~torch.isfinite(values.b) & ~nan_b).sum(),
+        magnitude.square().sum(),
+        difference.square().sum(),
+        difference.max(),
+        magnitude.max(),
+        excess.max(),
+    )
+    return [float(number) for number in row]
 
 
-def _differing_integers(values: Values, judged: Judged) -> torch.Tensor:
-    if values.a.dtype != torch.int64:
-        return torch.zeros(())
-    return ((judged.difference > 0) & ~judged.mismatch).sum()
-
-
-def _finite(values: torch.Tensor) -> torch.Tensor:
-    if values.dtype == torch.int64:
-        return torch.ones_like(values, dtype=torch.bool)
-    return torch.isfinite(values)
-
-
-def _nan(values: torch.Tensor) -> torch.Tensor:
-    if values.dtype == torch.int64:
-        return torch.zeros_like(values, dtype=torch.bool)
-    return torch.isnan(values)
-
-
-def _where_finite(judged: Judged, values: torch.Tensor) -> torch.Tensor:
-    return values.double().masked_fill(~judged.finite, 0.0)
+def _integers(values: Values, bounds: Bounds) -> list[float]:
+    """A row for exact integers, most of which are equal in most comparisons."""
+    mismatched, different, max_abs = 0, 0, 0.0
+    if values.uint64[0] != values.uint64[1] or not torch.equal(values.a, values.b):
+        judged = rule.apply(values, bounds)
+        mismatched = int(judged.mismatch.sum())
+        different = int((judged.difference > 0).sum()) - mismatched
+        max_abs = float(judged.difference.max())
+    peak = float(rule.magnitude_of(values).max())
+    return [mismatched, 0, 0, different, 0, 0, 0, 0, 0.0, 0.0, max_abs, peak, -math.inf]

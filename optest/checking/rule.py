@@ -38,7 +38,6 @@ class Judged:
         difference: |a - b|; meaningless where not ``finite``.
         magnitude: |a|.
         bound: atol + rtol * |a|.
-        exact: the values are integers, compared as such.
     """
 
     mismatch: torch.Tensor
@@ -46,15 +45,9 @@ class Judged:
     difference: torch.Tensor
     magnitude: torch.Tensor
     bound: torch.Tensor
-    exact: bool = False
 
     def excess(self) -> torch.Tensor:
-        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere.
-
-        Exact integers are ids, none of which is further off than another: all -inf.
-        """
-        if self.exact:
-            return torch.full_like(self.difference, -torch.inf)
+        """``|a-b| - |a|/2`` where the difference is above 16 bounds, -inf elsewhere."""
         far = self.finite & self.mismatch & (self.difference > self.bound * GROSS_FACTOR)
         excess = self.difference - self.magnitude * 0.5
         return excess.masked_fill_(~far, -torch.inf)
@@ -74,16 +67,21 @@ def apply(values: Values, bounds: Bounds) -> Judged:
     return Judged(~match, finite, difference, magnitude, bound)
 
 
+def magnitude_of(values: Values) -> torch.Tensor:
+    """|reference| of a stretch of integers, in fp64."""
+    return _unsigned(values.a) if values.uint64[0] else values.a.double().abs()
+
+
 def _integers(values: Values, bounds: Bounds) -> Judged:
     a, b, below = _as_ordered(values)
-    magnitude = _unsigned(values.a) if values.uint64[0] else values.a.double().abs()
+    magnitude = magnitude_of(values)
     wrapped = torch.where(a > b, a - b, b - a)
     difference = _unsigned(wrapped) + below
     bound = magnitude * bounds.rtol + bounds.atol
     exact = (wrapped >= 0) & (wrapped <= bound.clamp(max=_EXACT).floor().long())
     match = torch.where((bound < _EXACT) & (below == 0), exact, difference <= bound)
     finite = torch.ones_like(match)
-    return Judged(~match, finite, difference, magnitude, bound, exact=True)
+    return Judged(~match, finite, difference, magnitude, bound)
 
 
 def _as_ordered(values: Values) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -46,8 +46,9 @@ class Table:
     so do the NaN and Inf columns. ``sum_reference`` is of squares over finite references,
     ``sum_difference`` over pairs that are both finite, as are ``max_abs`` and ``peak`` (largest
     finite |reference|). ``margin`` is the largest ``|a-b| - |a|/2`` among values off by more than
-    16 bounds, -inf where there is none (always for exact integers): compared with rms/4, which is
-    known only when all blocks are read, it decides whether anything is grossly wrong.
+    16 bounds, -inf where there is none: compared with rms/4, which is known only when all blocks
+    are read, it decides whether anything is grossly wrong. Exact integers are ids, none further
+    off than another: sums, gross and margin stay empty for them.
     """
 
     rows: torch.Tensor

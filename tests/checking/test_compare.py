@@ -5,6 +5,7 @@ Each row of ``REJECTED`` passed, crashed or was broadcast in a tool people use t
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -115,6 +116,13 @@ REJECTED = {
     "fp64 squares overflow": (
         _t(1e200, 1e200, dtype=torch.float64), _t(1e200, 0, dtype=torch.float64),
         Tolerance(tol_err_ratio=1.0), "gross",
+    ),
+    "complex128 is no complex64": (
+        _t(1 + 1j, dtype=torch.complex128), _t(1 + 1j + 1e-12, dtype=torch.complex128), EXACT,
+        "mismatch",
+    ),
+    "fp64 is no fp32": (
+        _t(1, dtype=torch.float64), _t(1 + 1e-12, dtype=torch.float64), EXACT, "mismatch",
     ),
     "6 % near misses": (
         torch.ones(100), _with(torch.ones(100), slice(6), 1.05), Tolerance(), "allowed 0.05",
@@ -264,8 +272,6 @@ def test_packed_fp4_is_not_compared_with_bytes():
 def test_uint64_against_int64_is_exact(unsigned, signed, tolerance, status):
     """Neither fits the other; read as bits, 2^63 and -2^63 are equal."""
     a, b = _t(unsigned, dtype=torch.uint64), _t(signed, dtype=torch.int64)
-    import dataclasses
-
     either = dataclasses.replace(tolerance, check_dtype=False)
     assert compare(a, b, either).status == status
 
@@ -292,12 +298,20 @@ BAD_TYPES = {
     "sparse": (torch.eye(3).to_sparse(), "to_dense"),
     "csr": (torch.eye(3).to_sparse_csr, "to_dense"),
     "meta": (torch.empty(3, device="meta"), "meta"),
+    "nested": (
+        lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(1)]),
+        "to_dense|layout",
+    ),
+    "quantised": (
+        lambda: torch._empty_affine_quantized([3], scale=1.0, zero_point=0, dtype=torch.quint8),
+        "int_repr",
+    ),
     "subclass": (torch.zeros(3).as_subclass(type("Mine", (torch.Tensor,), {})), "Mine"),
     "bits": (torch.zeros(4, dtype=torch.uint8).view(torch.bits8), "bits8"),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning", "ignore:.*(nested|quant):UserWarning")
 @pytest.mark.parametrize("side", ["reference", "candidate"])
 @pytest.mark.parametrize("name", BAD_TYPES)
 def test_what_is_no_dense_tensor_is_a_type_error(name, side):

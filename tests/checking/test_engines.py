@@ -19,6 +19,7 @@ from optest.checking import Tolerance, compare, engines, fallback, native, trito
 from optest.checking.domain import domain_of
 from optest.checking.pair import Pair
 from optest.checking.table import Bounds
+from optest.errors import BuildError
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 CODED = tuple(
@@ -34,7 +35,6 @@ SPECIAL = (
     math.nan, math.inf, -math.inf,
 )  # fmt: skip
 QUIET = settings(
-    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
@@ -129,7 +129,7 @@ def test_compiled_and_plain_passes_agree(dtype, small_blocks):
     """In every column of every block, whatever the layout."""
     _native_or_skip()
 
-    @settings(QUIET, max_examples=40)
+    @settings(QUIET, max_examples=25)
     @given(pair=tensors(dtype), bounds=BOUNDS)
     def agree(pair, bounds):
         paired = Pair.of(*pair)
@@ -187,7 +187,7 @@ def test_verdict_is_the_oracles(dtype, engine, oracle, monkeypatch):
         max_abs_delta=st.sampled_from([None, 0.4]),
     )
 
-    @settings(QUIET, max_examples=25)
+    @settings(QUIET, max_examples=15)
     @given(pair=tensors(dtype), tolerance=tolerances)
     def agree(pair, tolerance):
         want = oracle(*pair, tolerance)
@@ -222,3 +222,26 @@ def _shown_are_real(pair, verdict):
                 else tensor[element.index]
             )
             assert value == stored.item() or math.isnan(stored.item())
+
+
+@pytest.mark.parametrize("why", ["switched off", "broken compiler"])
+def test_without_compiled_loops_the_check_is_the_same(why, monkeypatch):
+    """A machine without a compiler still checks; a compiler that fails is run and said once."""
+    asked = []
+
+    def broken(family):
+        asked.append(family)
+        raise BuildError("cc1plus: no such file")
+
+    if why == "switched off":
+        monkeypatch.setenv("OPTEST_NATIVE", "off")
+    else:
+        monkeypatch.setattr(libraries, "available", lambda: True)
+        monkeypatch.setattr(libraries, "csrc", broken)
+    native._loaded.cache_clear()
+    try:
+        for _ in range(2):
+            assert compare(torch.ones(9), torch.full((9,), 3.0)).status == "fail"
+        assert len(asked) == (why == "broken compiler")
+    finally:
+        native._loaded.cache_clear()

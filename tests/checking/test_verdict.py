@@ -14,27 +14,31 @@ import torch
 from optest.checking import Tolerance, Verdict, compare, describe
 from optest.errors import CheckFailedError
 
+A = torch.randn(40, 30, generator=torch.Generator().manual_seed(2))
 
-def _verdicts():
-    a = torch.randn(40, 30, generator=torch.Generator().manual_seed(2))
-    b = a.clone()
+
+def _not_finite():
+    b = A.clone()
     b[3, 4] = math.nan
     b[5:7] = -math.inf
-    return {
-        "pass": compare(a, a.clone()),
-        "near": compare(torch.ones(100), torch.tensor([1.05] + [1.0] * 99)),
-        "not finite": compare(a, b),
-        "ids": compare(torch.arange(9), torch.arange(9) * 3),
-        "bool": compare(torch.tensor([True, False]), torch.tensor([True, True])),
-        "complex": compare(torch.tensor([1j, 2]), torch.tensor([complex(math.nan, 1), 9])),
-        "shapes": compare(a, a[0]),
-        "own": compare(a, a, Tolerance(max_abs_delta=1.0, equal_nan=True)).with_msg("own"),
-    }
+    return compare(A, b)
 
 
-@pytest.fixture(params=_verdicts())
+VERDICTS = {
+    "pass": lambda: compare(A, A.clone()),
+    "near": lambda: compare(torch.ones(100), torch.tensor([1.05] + [1.0] * 99)),
+    "not finite": _not_finite,
+    "ids": lambda: compare(torch.arange(9), torch.arange(9) * 3),
+    "bool": lambda: compare(torch.tensor([True, False]), torch.tensor([True, True])),
+    "complex": lambda: compare(torch.tensor([1j, 2]), torch.tensor([complex(math.nan, 1), 9])),
+    "shapes": lambda: compare(A, A[0]),
+    "own": lambda: compare(A, A, Tolerance(max_abs_delta=1.0, equal_nan=True)).with_msg("own"),
+}
+
+
+@pytest.fixture(params=VERDICTS)
 def verdict(request):
-    return _verdicts()[request.param]
+    return VERDICTS[request.param]()
 
 
 def _same(one, other):
@@ -77,8 +81,8 @@ def test_only_a_failed_verdict_raises(verdict):
 
 
 def test_a_pass_is_one_line():
-    assert describe(_verdicts()["pass"], "y").startswith("y: passed: 40 x 30 float32")
-    assert "\n" not in describe(_verdicts()["pass"])
+    assert describe(VERDICTS["pass"](), "y").startswith("y: passed: 40 x 30 float32")
+    assert "\n" not in describe(VERDICTS["pass"]())
 
 
 def test_a_failure_says_where_what_and_by_which_bound():
