@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -26,8 +27,11 @@ needs_csrc = pytest.mark.skipif(not native.available(), reason=str(native.why_no
 
 
 def load(name):
-    path = next(path for path in FILES if path.stem == name)
-    spec = importlib.util.spec_from_file_location(f"op_test_{name}", path)
+    return load_file(next(path for path in FILES if path.stem == name))
+
+
+def load_file(path):
+    spec = importlib.util.spec_from_file_location(f"op_test_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -243,3 +247,15 @@ def test_a_wrong_gemm_fails(gemm, mutant, scripts):
     scripts.monkeypatch.setattr(torch, operator, wrong)
     scripts.main(name, *module.SMOKE, *layout, module=module)
     assert scripts.session.failures, f"{operator} with a {mutant.__name__} result passed"
+
+
+@needs_csrc
+def test_the_example_of_the_documentation_runs(scripts, tmp_path):
+    guide = (Path(__file__).parents[2] / "docs/writing-an-op-test.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    path = tmp_path / "test_silu.py"
+    path.write_text(example)
+    module = load_file(path)
+    table = scripts.main("test_silu", *module.SMOKE, module=module)
+    assert scripts.session.failures == []
+    assert "cpp err" in table
