@@ -53,4 +53,4 @@ class Clock(Protocol):
         """Whether its readings hold the cost of the call itself, which a no-op then measures."""
 
     def time(self, targets: Sequence[Target], rounds: int, before: Before) -> list[Reading]:
-        """Call each target once a round, in turn, each after an untimed ``before()``."""
+        """Each round: an untimed ``before()``, then each target once, in turn."""

@@ -37,11 +37,11 @@ class EventClock:
         pairs: list[list[tuple[Any, Any]]] = [[] for _ in targets]
         self.sync()
         for index in range(rounds):
+            if before is not None:
+                before()
             for target, reading, made in zip(targets, readings, pairs, strict=True):
                 args, kwargs = target.sets[index % len(target.sets)]
                 start, end = self.make_event(), self.make_event()
-                if before is not None:
-                    before()
                 start.record()
                 reading.data = target.func(*args, **kwargs)
                 end.record()

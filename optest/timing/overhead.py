@@ -23,9 +23,9 @@ class NoOp:
     Attributes:
         target: the no-op, with its arguments.
         words: what to call it in a Timing.
-        wake: another no-op of the same binding. Called after a flush, which evicts the interpreter
-            and the dispatcher too, it brings back what all calls share. It is not the one that is
-            timed, so that what only the timed operator needs is cold for both, and cancels.
+        wake: other no-ops of the same binding. Called after a flush, which evicts the interpreter
+            and the dispatcher too, they bring back what all calls share. The one that is timed is
+            not among them, so that what each operator has to itself is cold for both, and cancels.
     """
 
     target: Target
@@ -72,8 +72,14 @@ def _operator(func: OpOverload | OpOverloadPacket, target: Target) -> NoOp | Non
 
     plain = tuple(value for value in (tensor, number) if value is not None)
     name = "noop_on" if len(plain) > 1 else "noop_us" if tensor is None else "noop"
-    other, small = binding("noop_us" if tensor is not None else "noop"), torch.zeros(1)
-    wake = (lambda: other(0.0)) if tensor is not None else (lambda: other(small))
+    small = torch.zeros(1)
+    arguments = {"noop": (small,), "noop_us": (0.0,), "noop_on": (small, 0.0)}
+    others = [(binding(each), arguments[each]) for each in arguments if each != name]
+
+    def wake() -> None:
+        for other, given in others:
+            other(*given)
+
     return NoOp(Target(binding(name), ((plain, {}),)), f"optest::{name}", wake)
 
 

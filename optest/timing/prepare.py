@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # A shorter call fits into what is left of most time slices (some 3 ms on Linux).
 _FITS_ANYWHERE_US = 500.0
+# Once brings the interpreter's code back; a few times, what the processor has learnt of it as well.
+_WAKES = 4
 
 
 @dataclass
@@ -39,7 +41,8 @@ class Preparation:
         if self.crowded:
             preemption.give_way()
         if self.wake is not None:
-            self.wake()
+            for _ in range(_WAKES):
+                self.wake()
 
     def learn(self, samples: Samples) -> None:
         """From the first preempted call on give way, unless that would cost more than it saves.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 # Between restores of tensors written in place: few enough that x.mul_(2) stays among the numbers.
 _CALLS_BETWEEN_RESTORES = 8
-# A no-op behind a flush costs as much as a short kernel does; no more than these are spread evenly.
-_NO_OPS_WHEN_COLD = 24
 # After a kernel this short, the interpreter is as warm as after a no-op: fewer turns are enough.
 _SHORT_US = 50.0
 _STRIDE_WHEN_SHORT = 4
@@ -57,39 +54,35 @@ class Sampler:
             count = rule.more(Progress(len(got.us), got.kept(), got.overhead_us, elapsed))
             if count < 1:
                 return
-            self._calls(count, rule.num_iters)
+            self._calls(count)
 
     def last(self) -> None:
         """The last timed call, on inputs as given: its result is the one to check."""
-        if self.no_op is not None and not self.samples.overhead_us:
-            self.samples.add_overhead(self.clock.time([self.no_op.target], 1, self.before)[0])
 
         def before() -> None:
             self.inputs.restore()
             self.before()
 
-        self._time([Target(self.kernel.func, self.kernel.sets[:1])], 1, before)
+        self._time(self._turn(Target(self.kernel.func, self.kernel.sets[:1])), 1, before)
 
-    def _calls(self, count: int, num_iters: int | None) -> None:
+    def _calls(self, count: int) -> None:
         """``count`` calls in batches, a no-op taking its turn with all or with some of each."""
         while count > 0:
             batch = min(count, _CALLS_A_BATCH)
             if self.inputs.written:
                 batch = min(batch, _CALLS_BETWEEN_RESTORES)
                 self.inputs.restore_written()
-            stride = self._stride(num_iters)
-            paired = -(-batch // stride)
-            self._time([self._kernel(), *self._no_ops()], paired, self.before)
+            paired = -(-batch // self._stride())
+            self._time(self._turn(self._kernel()), paired, self.before)
             if batch > paired:
                 self._time([self._kernel()], batch - paired, self.before)
             count -= batch
 
-    def _stride(self, num_iters: int | None) -> int:
-        """Calls for each no-op."""
-        if self.policy.state == "cold":
-            return 1 if num_iters is None else math.ceil(num_iters / _NO_OPS_WHEN_COLD)
+    def _stride(self) -> int:
+        """Calls for each no-op; after a flush, which both share, it costs nothing to speak of."""
         us = self.samples.us
-        return _STRIDE_WHEN_SHORT if us and min(us) < _SHORT_US else 1
+        warm = self.policy.state == "warm"
+        return _STRIDE_WHEN_SHORT if warm and us and min(us) < _SHORT_US else 1
 
     def _kernel(self) -> Target:
         """The function, its argument sets continued where the last batch left them."""
@@ -97,11 +90,11 @@ class Sampler:
         at = len(self.samples.us) % len(sets)
         return Target(self.kernel.func, (*sets[at:], *sets[:at])) if at else self.kernel
 
-    def _no_ops(self) -> list[Target]:
-        return [] if self.no_op is None else [self.no_op.target]
+    def _turn(self, kernel: Target) -> list[Target]:
+        return [kernel] if self.no_op is None else [self.no_op.target, kernel]
 
     def _time(self, targets: list[Target], rounds: int, before: Before) -> None:
-        kernel, *no_ops = self.clock.time(targets, rounds, before)
+        *no_ops, kernel = self.clock.time(targets, rounds, before)
         self.samples.add(kernel)
         self.before.learn(self.samples)
         self.data = kernel.data

@@ -38,17 +38,15 @@ class WallClock:
         """
         readings = [Reading() for _ in targets]
         for index in range(rounds):
+            if before is not None:
+                before()
             for target, reading in zip(targets, readings, strict=True):
-                self._one(target.func, target.sets[index % len(target.sets)], before, reading)
+                self._one(target.func, target.sets[index % len(target.sets)], reading)
         return readings
 
-    def _one(
-        self, func: Callable[..., Any], arguments: Arguments, before: Before, reading: Reading
-    ) -> None:
+    def _one(self, func: Callable[..., Any], arguments: Arguments, reading: Reading) -> None:
         now, switches, sync = time.perf_counter_ns, preemption.switches, self.sync
         args, kwargs = arguments
-        if before is not None:
-            before()
         if sync is None:
             seen = switches()
             start = now()

@@ -94,7 +94,7 @@ def test_event_clock_reads_each_call_and_not_what_comes_before():
     clock = EventClock(device.event, device.sync)
     run = kernel(device, 10.0, 20.0, 30.0)
     noop = Target(lambda: None)
-    [reading, off] = clock.time([Target(run), noop], 3, lambda: device.launch("flush", 500.0))
+    [off, reading] = clock.time([noop, Target(run)], 3, lambda: device.launch("flush", 500.0))
     assert reading.us == pytest.approx([10.0, 20.0, 30.0])
     assert off.us == pytest.approx([0.0, 0.0, 0.0])
     assert (reading.data, reading.calls, device.syncs) == (3, 3, 2)

@@ -83,7 +83,7 @@ def test_a_busy_wait_of_known_length_is_measured_as_that(cache_state):
 
 
 def test_a_crowded_machine_is_given_way_only_where_that_helps(monkeypatch):
-    given = []
+    given, wakes = [], ["wake"] * 4
     monkeypatch.setattr(preemption, "give_way", lambda: given.append("way"))
 
     def prepared(us, hit, flush):
@@ -98,9 +98,9 @@ def test_a_crowded_machine_is_given_way_only_where_that_helps(monkeypatch):
     assert prepared(20.0, False, None) == []
     assert prepared(2000.0, False, None) == []
     assert prepared(20.0, True, None) == []
-    assert prepared(2000.0, True, None) == ["way", "wake"]
-    assert prepared(20.0, False, lambda: given.append("flush")) == ["flush", "wake"]
-    assert prepared(20.0, True, lambda: given.append("flush")) == ["flush", "way", "wake"]
+    assert prepared(2000.0, True, None) == ["way", *wakes]
+    assert prepared(20.0, False, lambda: given.append("flush")) == ["flush", *wakes]
+    assert prepared(20.0, True, lambda: given.append("flush")) == ["flush", "way", *wakes]
 
 
 @pytest.mark.skipif(preemption.resource is None, reason="needs getrusage")

@@ -18,9 +18,9 @@ class ToldClock:
     def time(self, targets, rounds, before):
         readings = [Reading() for _ in targets]
         for index in range(rounds):
+            if before is not None:
+                before()
             for target, reading in zip(targets, readings, strict=True):
-                if before is not None:
-                    before()
                 args, kwargs = target.sets[index % len(target.sets)]
                 reading.data = target.func(*args, **kwargs)
                 us = NO_OP_US if reading.data is None else float(reading.data)
@@ -39,11 +39,8 @@ class FixedClock:
         self.us, self.no_op_us = us, us if no_op_us is None else no_op_us
 
     def time(self, targets, rounds, before):
-        told = [self.us, self.no_op_us]
-        return [
-            Reading([us] * rounds, [False] * rounds, None, rounds)
-            for us, _ in zip(told, targets, strict=False)
-        ]
+        told = [*[self.no_op_us] * (len(targets) - 1), self.us]
+        return [Reading([us] * rounds, [False] * rounds, None, rounds) for us in told]
 
 
 class Counted:
