@@ -4,17 +4,25 @@
 
 #include "optest/vec.inl"
 
-// Values read, judged and forgotten together: 4 KiB of fp32 a side. fp32 sums of so few squares are
+// Values judged together where they lie. fp32 sums of so few squares, spread over the lanes, are
 // accurate to six digits.
-constexpr int64_t kRun = 1024;
+constexpr int64_t kRun = 4096;
+
+// What is taken from memory into a buffer at a time.
+constexpr int64_t kBuffer = 1024;
+// Bytes between what is judged and what is asked of memory.
+constexpr int64_t kAhead = 2048;
+
+OPTEST_INLINE float fp32_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
 
 OPTEST_INLINE float widened(float value) { return value; }
 OPTEST_INLINE double widened(double value) { return value; }
 OPTEST_INLINE float widened(Bf16 value) {
-  const uint32_t bits = uint32_t{value.bits} << 16;
-  float wide;
-  std::memcpy(&wide, &bits, sizeof wide);
-  return wide;
+  return fp32_of(uint32_t{value.bits} << 16);
 }
 OPTEST_INLINE float widened(Fp16 value) { return load_part(&value, 1)[0]; }
 
@@ -64,57 +72,87 @@ OPTEST_NOINLINE static void judge_each(const T* pa, const T* pb, int64_t n,
 // ---- finite values of ordinary size ---------------------------------------------------------------
 
 struct RunSums {
-  double sum_reference = 0;
-  double sum_difference = 0;
-  double max_abs = 0;
-  double peak = 0;
-  float far = 0;
-  int64_t mismatched = 0;
+  double sum_reference;
+  double sum_difference;
+  float max_abs;
+  float peak;
+  bool far;
+  int64_t mismatched;
 
-  // Squares neither overflow nor vanish where they could matter, and nothing is NaN or Inf, which
-  // makes a sum NaN or Inf too.
+  // Nothing is NaN or Inf, and squares neither overflow nor vanish where they could matter.
   bool ordinary() const {
-    const double largest = peak > max_abs ? peak : max_abs;
-    return largest <= 1e15 && (largest >= 1e-15 || largest == 0) && sum_reference <= 1e33 &&
-           sum_difference <= 1e33;
+    return max_abs <= 1e15f && peak <= 1e15f &&
+           (peak >= 1e-15f || max_abs >= 1e-15f || (peak == 0.0f && max_abs == 0.0f));
   }
 };
+
+// 2 * kLanes elements; both sides of a pair are taken apart alike, so the order within is free.
+struct Two {
+  F first;
+  F second;
+};
+
+template <class T>
+OPTEST_INLINE Two load_two(const T* from) {
+  return {load(from), load(from + kLanes)};
+}
+
+// Two bf16 a lane: the low one shifted up, the high one where it is.
+OPTEST_INLINE Two load_two(const Bf16* from) {
+  const U both = load_raw<U>(from);
+  return {(F)(both << 16), (F)(both & 0xffff0000u)};
+}
+
+OPTEST_INLINE I count_greater(I so_far, F x, F y) {
+#if defined(OPTEST_ISA_AVX512)
+  const __mmask16 greater = _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_GT_OQ);
+  const __m512i count = (__m512i)so_far;
+  return (I)_mm512_mask_add_epi32(count, greater, count, _mm512_set1_epi32(1));
+#else
+  return so_far - (x > y);
+#endif
+}
 
 struct RunVectors {
   F sum_reference{};
   F sum_difference{};
-  F max_abs{};
-  F peak{};
-  F far{};
-  I matched{};
+  // Bits of magnitudes order as these do, NaN above all; negative numbers below zero.
+  U max_abs{};
+  U peak{};
+  U beyond{};
+  I mismatched{};
 
   // Lanes that hold padding have zeros on both sides and match.
   OPTEST_INLINE void judge(F a, F b, F rtol, F atol) {
     const F difference = (F)((U)(a - b) & kAbs);
     const F magnitude = (F)((U)a & kAbs);
     const F bound = magnitude * rtol + atol;
-    const F beyond = difference - bound * 16.0f;
-    matched += difference <= bound;  // -1 in each lane that matches
+    mismatched = count_greater(mismatched, difference, bound);
     sum_reference = fma(magnitude, magnitude, sum_reference);
     sum_difference = fma(difference, difference, sum_difference);
-    max_abs = choose(difference > max_abs, difference, max_abs);
-    peak = choose(magnitude > peak, magnitude, peak);
-    far = choose(beyond > far, beyond, far);
+    max_abs = larger((U)difference, max_abs);
+    peak = larger((U)magnitude, peak);
+    beyond = larger((U)fnma(bound, splat(16.0f), difference), beyond);
   }
 
   OPTEST_INLINE RunSums sums() const {
-    RunSums total;
+    RunSums total{0, 0, fp32_of(largest_of(max_abs)), fp32_of(largest_of(peak)), false, 0};
+    total.far = largest_of(beyond) != 0;
     for (int lane = 0; lane < kLanes; ++lane) {
       total.sum_reference += sum_reference[lane];
       total.sum_difference += sum_difference[lane];
-      keep_max(&total.max_abs, max_abs[lane]);
-      keep_max(&total.peak, peak[lane]);
-      if (far[lane] > total.far) total.far = far[lane];
-      total.mismatched += 1 + matched[lane];  // per lane: vectors - matches, see judge_vectors
+      total.mismatched += mismatched[lane];
     }
     return total;
   }
 };
+
+// The cache lines that 2 * kLanes elements take, kAhead bytes further on.
+template <class T>
+OPTEST_INLINE void ask_for(const T* from) {
+  const char* at = reinterpret_cast<const char*>(from) + kAhead;
+  for (size_t line = 0; line < 2 * kLanes * sizeof(T); line += 64) __builtin_prefetch(at + line);
+}
 
 template <class T>
 OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
@@ -123,12 +161,19 @@ OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
   const F atol = splat(static_cast<float>(bounds.atol));
   RunVectors vectors;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) vectors.judge(load(a + i), load(b + i), rtol, atol);
-  if (i < n) vectors.judge(load_part(a + i, n - i), load_part(b + i, n - i), rtol, atol);
-  RunSums sums = vectors.sums();
-  const int64_t judged = (n + kLanes - 1) / kLanes * kLanes;
-  sums.mismatched += judged - kLanes;
-  return sums;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    ask_for(a + i);
+    ask_for(b + i);
+    const Two two_a = load_two(a + i);
+    const Two two_b = load_two(b + i);
+    vectors.judge(two_a.first, two_b.first, rtol, atol);
+    vectors.judge(two_a.second, two_b.second, rtol, atol);
+  }
+  for (; i < n; i += kLanes) {
+    const int64_t rest = n - i < kLanes ? n - i : kLanes;
+    vectors.judge(load_part(a + i, rest), load_part(b + i, rest), rtol, atol);
+  }
+  return vectors.sums();
 }
 
 // Where a run holds differences above 16 bounds: how large, and how many are gross.
@@ -171,7 +216,7 @@ static void judge_run(const T* a, const T* b, int64_t n, const CompareBounds& bo
   row->mismatched += static_cast<double>(sums.mismatched);
   keep_max(&row->max_abs, sums.max_abs);
   keep_max(&row->peak, sums.peak);
-  if (sums.far > 0) judge_far(a, b, n, bounds, row);
+  if (sums.far) judge_far(a, b, n, bounds, row);
 }
 
 static void judge_run(const double* a, const double* b, int64_t n, const CompareBounds& bounds,
@@ -218,13 +263,15 @@ static void compare_reals(const CompareRun& run, const CompareBounds& bounds, Co
   using Type = typename Judged<T>::Type;
   constexpr int64_t size = sizeof(T);
   const bool dense = run.a_step == size && run.b_step == size;
-  alignas(64) Type a[kRun];
-  alignas(64) Type b[kRun];
-  for (int64_t done = 0; done < run.n; done += kRun) {
-    const int64_t n = run.n - done < kRun ? run.n - done : kRun;
+  const bool in_place = dense && std::is_same_v<T, Type>;
+  const int64_t step = in_place ? kRun : kBuffer;
+  alignas(64) Type a[kBuffer];
+  alignas(64) Type b[kBuffer];
+  for (int64_t done = 0; done < run.n; done += step) {
+    const int64_t n = run.n - done < step ? run.n - done : step;
     const char* pa = run.a + done * run.a_step;
     const char* pb = run.b + done * run.b_step;
-    if (dense && std::is_same_v<T, Type>) {
+    if (in_place) {
       judge_run(reinterpret_cast<const Type*>(pa), reinterpret_cast<const Type*>(pb), n, bounds,
                 row);
       continue;

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from optest.checking.pair import Pair
     from optest.checking.table import Bounds, Table
 
-_SAMPLED_BLOCKS = 6
+_SAMPLED_BLOCKS = 4
 _SAMPLED_HALF = 2048
 # Small enough for torch to stay in one thread: these few operations are over before a second wakes.
 _PART = 1 << 15
