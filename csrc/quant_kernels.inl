@@ -51,10 +51,11 @@ OPTEST_INLINE bool is_ordinary(float scale) { return scale >= 0x1p-80f && scale 
 
 // x / scale without a division: the product with the rounded reciprocal, corrected once by its
 // remainder. For bf16 and fp16 x and an ordinary scale this is the correctly rounded quotient (true of
-// all 2^33 pairs of mantissas), save for results below 2^-20, which round to zero all the same.
+// all 2^33 pairs of mantissas), save for results below 2^-20, which round to zero all the same. The
+// remainder is taken negative so that -0 stays -0.
 OPTEST_INLINE F multiply_by_reciprocal(F x, F scale, F reciprocal) {
   const F near = x * reciprocal;
-  return fma(fnma(near, scale, x), reciprocal, near);
+  return fnma(fms(near, scale, x), reciprocal, near);
 }
 
 template <class T>

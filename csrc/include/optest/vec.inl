@@ -68,26 +68,30 @@ OPTEST_INLINE U larger(U a, U b) { return choose((I)a > (I)b, a, b); }
 
 OPTEST_INLINE I exceeds(U value, uint32_t limit) { return (I)value > static_cast<int32_t>(limit); }
 
-// a * b + c and c - a * b, rounded once where the machine can.
+// a * b + c, a * b - c and c - a * b, rounded once where the machine can.
 #if defined(OPTEST_ISA_AVX512)
 constexpr bool kFma = true;
 OPTEST_INLINE F fma(F a, F b, F c) { return (F)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+OPTEST_INLINE F fms(F a, F b, F c) { return (F)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)c); }
 OPTEST_INLINE F fnma(F a, F b, F c) { return (F)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 #elif defined(OPTEST_ISA_AVX2)
 constexpr bool kFma = true;
 OPTEST_INLINE F fma(F a, F b, F c) { return (F)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+OPTEST_INLINE F fms(F a, F b, F c) { return (F)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)c); }
 OPTEST_INLINE F fnma(F a, F b, F c) { return (F)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 #elif defined(OPTEST_ISA_NEON)
 constexpr bool kFma = true;
 OPTEST_INLINE F fma(F a, F b, F c) {
   return (F)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
+OPTEST_INLINE F fms(F a, F b, F c) { return fma(a, b, -c); }
 OPTEST_INLINE F fnma(F a, F b, F c) {
   return (F)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
 #else
 constexpr bool kFma = false;
 OPTEST_INLINE F fma(F a, F b, F c) { return a * b + c; }
+OPTEST_INLINE F fms(F a, F b, F c) { return a * b - c; }
 OPTEST_INLINE F fnma(F a, F b, F c) { return c - a * b; }
 #endif
 
