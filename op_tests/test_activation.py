@@ -28,8 +28,8 @@ OWN = {
     "gelu": lambda x, y: ops.activation.gelu_and_mul(x, out=y),
     "gelu_tanh": lambda x, y: ops.activation.gelu_tanh_and_mul(x, out=y),
 }
-# fp32 inside, one rounding at the end: at most half a step apart. Far down the left tail gelu is
-# the difference of numbers near 1, so fp32 leaves an absolute error there.
+# Half a step of the output, which fp32 inside and one rounding at the end rarely miss. Far down
+# the left tail gelu is a difference of numbers near 1: there fp32 leaves an absolute error.
 RTOL = {dtypes.bf16: 2**-8, dtypes.fp16: 2**-11, dtypes.fp32: 1e-5}
 ATOL = 1e-6
 

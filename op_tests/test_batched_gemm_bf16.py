@@ -22,7 +22,8 @@ SUPPORTED_GFX = [
 ]
 SMOKE = ["-d", "bf16", "-b", "3", "-s", "16,128,64"]
 
-# Sums are fp32: half a step of the output apart, and near zero the rounding of the sum.
+# Half a step of the output, which sums in fp32 rarely miss: where a sum lies between two outputs,
+# another order of summing may round it the other way. Near zero: the rounding of the sum itself.
 RTOL = {dtypes.bf16: 2**-8, dtypes.fp16: 2**-11, dtypes.fp32: 1e-5}
 ATOL = 1e-5
 

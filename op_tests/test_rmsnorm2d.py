@@ -23,7 +23,7 @@ SUPPORTED_GFX = [
 SMOKE = ["-d", "bf16", "-s", "16,256"]
 
 EPS = 1e-5  # rms_norm_eps of Llama-3
-# fp32 inside, one rounding at the end: at most half a step apart.
+# Half a step of the output, which fp32 inside and one rounding at the end rarely miss.
 RTOL = {dtypes.bf16: 2**-8, dtypes.fp16: 2**-11, dtypes.fp32: 1e-5}
 
 

@@ -196,7 +196,21 @@ def doubled(right, _before):
     return (right.float() * 2).to(right.dtype)
 
 
-MUTANTS = [zeroed, unwritten, last_row_unwritten, last_element_off, one_nan, doubled]
+def one_step_off(right, _before):
+    """Every value the next one of its format: what truncating instead of rounding does to half."""
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[right.dtype.itemsize]
+    return (right.view(bits) - 1).view(right.dtype)
+
+
+MUTANTS = [
+    zeroed,
+    unwritten,
+    last_row_unwritten,
+    last_element_off,
+    one_nan,
+    doubled,
+    one_step_off,
+]
 
 
 def spoil(function, where, mutant):
