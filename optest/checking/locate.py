@@ -14,13 +14,11 @@ from optest.checking.fallback import BlockReader
 from optest.checking.verdict import Element, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from optest.checking.domain import Domain
     from optest.checking.pair import Pair
     from optest.checking.table import Bounds, Table
 
-_SAMPLED_BLOCKS = 4
+_WHOLE_BLOCKS = 4
 _SAMPLED_HALF = 2048
 # Small enough for torch to stay in one thread: these few operations are over before a second wakes.
 _PART = 1 << 15
@@ -51,29 +49,38 @@ class _Finder:
     block: int
     reader: BlockReader
 
-    def parts(self, block: int) -> Iterator[tuple[int, rule.Judged]]:
-        """A block in parts, each with the number of its first value."""
-        end = min((block + 1) * self.block, self.pair.positions)
-        for start in range(block * self.block, end, _PART):
-            values = self.reader.read(start, min(start + _PART, end))
-            yield start * self.pair.pack, rule.apply(values, self.bounds)
+    def part(self, start: int) -> tuple[int, rule.Judged]:
+        """The part of a block that starts there, with the number of its first value."""
+        end = min((start // self.block + 1) * self.block, self.pair.positions)
+        values = self.reader.read(start, min(start + _PART, end))
+        return start * self.pair.pack, rule.apply(values, self.bounds)
 
-    def mismatches(self, block: int, show: int) -> torch.Tensor:
-        """The first and the last mismatches of a block, in the order of the walk."""
-        found = [
-            torch.nonzero(judged.mismatch).squeeze(1).cpu() + first
-            for first, judged in self.parts(block)
-        ]
-        values = torch.cat(found)
-        head = max(show, _SAMPLED_HALF)
-        if values.numel() <= head + _SAMPLED_HALF:
-            return values
-        return torch.cat((values[:head], values[-_SAMPLED_HALF:]))
+    def starts(self, block: int) -> range:
+        """Where the parts of a block start."""
+        end = min((block + 1) * self.block, self.pair.positions)
+        return range(block * self.block, end, _PART)
+
+    def mismatches(self, block: int, enough: int, *, last: bool = False) -> torch.Tensor:
+        """At least ``enough`` mismatches of a block where it has them: its first, or its last.
+
+        In the order of the walk, by whole parts of the block, of each its first and its last.
+        """
+        found: list[torch.Tensor] = []
+        starts = reversed(self.starts(block)) if last else iter(self.starts(block))
+        while sum(map(len, found)) < enough and (start := next(starts, None)) is not None:
+            first, judged = self.part(start)
+            values = torch.nonzero(judged.mismatch).squeeze(1).cpu() + first
+            head = max(min(enough, len(values)), _SAMPLED_HALF)
+            if len(values) > head + _SAMPLED_HALF:
+                values = torch.cat((values[:head], values[-_SAMPLED_HALF:]))
+            found.append(values)
+        return torch.cat(found[::-1] if last else found)
 
     def worst(self, block: int) -> int:
         """The first value that is wrongly NaN or Inf, else the one that is furthest off."""
         furthest, at = -1.0, 0
-        for first, judged in self.parts(block):
+        for start in self.starts(block):
+            first, judged = self.part(start)
             wild = torch.nonzero(judged.mismatch & ~judged.finite)
             if wild.numel():
                 return first + int(wild[0])
@@ -112,12 +119,11 @@ def _exact_in_compute(dtype: torch.dtype, domain: Domain) -> bool:
 def locate(pair: Pair, domain: Domain, bounds: Bounds, table: Table, show: int) -> Located:
     """Find the mismatches that ``table`` counted, ``show`` of them with their values."""
     finder = _Finder(pair, domain, bounds, table.block, BlockReader(pair, domain, _PART))
-    counts = table.column("mismatched")
-    hit = torch.nonzero(counts).squeeze(1)
-    sampled = _spread(hit, counts, show)
-    found = [finder.mismatches(block, show) for block in sampled]
+    hit = torch.nonzero(table.column("mismatched")).squeeze(1).tolist()
+    show = max(show, 0)
+    found = _all(finder, hit) if len(hit) <= _WHOLE_BLOCKS else _some(finder, hit, show)
     values = torch.cat(found) if found else torch.empty(0, dtype=torch.int64)
-    first = sorted((pair.index(int(v)), int(v)) for v in values[: max(show, 0)])
+    first = sorted((pair.index(int(v)), int(v)) for v in values[:show])
     return Located(
         shown=tuple(finder.element(value) for _, value in first),
         worst=_worst(finder, table),
@@ -126,14 +132,21 @@ def locate(pair: Pair, domain: Domain, bounds: Bounds, table: Table, show: int) 
     )
 
 
-def _spread(hit: torch.Tensor, counts: torch.Tensor, show: int) -> list[int]:
-    """The first blocks, enough to show from, then others spread evenly, the last among them."""
-    if hit.numel() <= _SAMPLED_BLOCKS:
-        return [int(block) for block in hit]
-    needed = int(torch.searchsorted(counts[hit].cumsum(0), float(max(show, 1)))) + 1
-    steps = torch.linspace(0, hit.numel() - 1, _SAMPLED_BLOCKS - 1).long().tolist()
-    chosen = sorted({*range(min(needed, hit.numel())), *steps})
-    return [int(hit[i]) for i in chosen]
+def _all(finder: _Finder, hit: list[int]) -> list[torch.Tensor]:
+    return [finder.mismatches(block, finder.block) for block in hit]
+
+
+def _some(finder: _Finder, hit: list[int], show: int) -> list[torch.Tensor]:
+    """From the first blocks as many as are shown, a few from the middle, and the last."""
+    blocks, found = iter(hit[:-1]), [torch.empty(0, dtype=torch.int64)]
+    while (missing := max(show, 1) - sum(map(len, found))) > 0:
+        block = next(blocks, None)
+        if block is None:
+            return [*found, finder.mismatches(hit[-1], finder.block)]
+        found.append(finder.mismatches(block, missing))
+    if rest := list(blocks):
+        found.append(finder.mismatches(rest[len(rest) // 2], 1))
+    return [*found, finder.mismatches(hit[-1], 1, last=True)]
 
 
 def _worst(finder: _Finder, table: Table) -> Element | None:

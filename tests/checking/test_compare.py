@@ -372,6 +372,26 @@ def test_show_says_how_many(show):
     assert [e.index for e in verdict.shown] == [(i,) for i in range(min(show, 40))]
 
 
+@pytest.mark.parametrize("show", [0, 3, 8, 20, 100])
+def test_as_many_are_shown_as_there_are(show):
+    """Over many blocks, of which only some are read again: first ones first, none left out."""
+    a = torch.ones(1 << 20)
+    wrong = [70_000 * i + 40_000 for i in range(14)] + [980_001, 1_048_000]
+    b = a.clone()
+    b[wrong] = 1.5
+    assert [e.index[0] for e in compare(a, b, show=show).shown] == sorted(wrong)[:show]
+
+
+def test_the_worst_is_the_first_that_is_not_finite():
+    """A NaN has no difference to be largest by; it goes before all others, in a block's end too."""
+    a = torch.ones(200_000)
+    b = a.clone()
+    b[3], b[130_000], b[190_000] = 9e9, NAN, INF
+    worst = compare(a, b).worst
+    assert worst.index == (130_000,)
+    assert math.isnan(worst.got)
+
+
 def test_the_worst_is_found_in_any_block():
     """The block with the largest difference is not the first that mismatches."""
     a = torch.ones(300_000)
