@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from optest import native
-from optest.ops.dispatch import on_cpu
+from optest.ops.dispatch import csrc, on_cpu
 
 
 def silu_and_mul(x: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -26,7 +25,7 @@ def gelu_tanh_and_mul(x: torch.Tensor, *, out: torch.Tensor | None = None) -> to
 def _act_and_mul(x: torch.Tensor, out: torch.Tensor | None, kind: str) -> torch.Tensor:
     y = x.new_empty(*x.shape[:-1], x.shape[-1] // 2) if out is None else out
     if on_cpu(x):
-        getattr(native.csrc("activation"), f"{kind}_and_mul")(y, x)
+        getattr(csrc("activation"), f"{kind}_and_mul")(y, x)
     else:
         from optest.ops.triton import activation  # Triton loads where a GPU needs it
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optest import native
-from optest.ops.dispatch import on_cpu
+from optest.ops.dispatch import csrc, on_cpu
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +26,7 @@ def reshape_and_cache(
         ``key_cache`` and ``value_cache``.
     """
     if on_cpu(key):
-        kernels = native.csrc("cache")
+        kernels = csrc("cache")
     else:
         from optest.ops.triton import cache as kernels  # Triton loads where a GPU needs it
     kernels.reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from optest import arch, native
@@ -24,16 +25,21 @@ def own_kernel() -> str | None:
     return CPP if native.available() else None
 
 
+# A wrapper is timed with its kernel: what it asks on every call has to be cheap.
+csrc = functools.cache(native.csrc)
+
+
 def on_cpu(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` goes to csrc (True) or to Triton (False).
 
     Raises:
         UsageError: it lives where neither runs.
     """
-    kind = tensor.device.type
-    if kind not in ("cpu", "cuda"):
-        raise UsageError(
-            f"tensor on {tensor.device}: expected cpu, or cuda (which is also ROCm's name). "
-            "Move the operands there."
-        )
-    return kind == "cpu"
+    if tensor.is_cpu:
+        return True
+    if tensor.is_cuda:
+        return False
+    raise UsageError(
+        f"tensor on {tensor.device}: expected cpu, or cuda (which is also ROCm's name). "
+        "Move the operands there."
+    )

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from optest import native
-from optest.ops.dispatch import on_cpu
+from optest.ops.dispatch import csrc, on_cpu
 
 
 def rmsnorm(
@@ -32,7 +31,7 @@ def fused_add_rmsnorm(
 
 def _kernels(x: torch.Tensor) -> Any:  # noqa: ANN401 - two modules with the same functions
     if on_cpu(x):
-        return native.csrc("norm")
+        return csrc("norm")
     from optest.ops.triton import norm  # Triton loads where a GPU needs it
 
     return norm

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
-from optest import native
 from optest.errors import UsageError
-from optest.ops.dispatch import on_cpu
+from optest.ops.dispatch import csrc, on_cpu
 
 
 def static_per_tensor_quant(
@@ -95,7 +94,7 @@ def dynamic_per_group_quant(
 
 def _kernels(x: torch.Tensor) -> Any:  # noqa: ANN401 - two modules with the same functions
     if on_cpu(x):
-        return native.csrc("quant")
+        return csrc("quant")
     from optest.ops.triton import quant  # Triton loads where a GPU needs it
 
     return quant
