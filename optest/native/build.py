@@ -56,7 +56,8 @@ class Recipe:
     def link_command(self) -> list[str]:
         """The command that joins the objects, without them and the output."""
         flags = [*compiler.link_flags(self.kinds()), *self.extra_ldflags]
-        return [*compiler.require(compiler.CXX).command, "-shared", *flags]
+        linker = compiler.HIPCC if compiler.HIPCC in self.kinds() else compiler.CXX
+        return [*compiler.require(linker).command, "-shared", *flags]
 
     def key(self) -> str:
         """Digest of sources, commands, compilers, torch, machine; headers are in the manifest."""

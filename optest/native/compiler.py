@@ -81,9 +81,17 @@ def _version_of(command: tuple[str, ...]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def home_of(compiler: Compiler) -> Path:
-    """Toolkit folder of nvcc or hipcc: the parent of the ``bin`` its real file lies in."""
-    return Path(compiler.command[0]).resolve().parent.parent
+@functools.lru_cache(maxsize=4)
+def _cuda_home(nvcc: Compiler) -> Path:
+    """Toolkit of an nvcc, as it tells itself: the one on PATH may be a wrapper from elsewhere."""
+    done = subprocess.run(  # noqa: S603 - the user's own compiler
+        [*nvcc.command, "--dryrun", "-x", "cu", os.devnull],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    here = re.search(r"_HERE_=(.+)", done.stderr)
+    return (Path(here[1].strip()) if here else Path(nvcc.command[0]).resolve().parent).parent
 
 
 @functools.cache
@@ -143,7 +151,7 @@ def _targets(prefix: str) -> list[str]:
 
 
 def link_flags(kinds: set[str]) -> list[str]:
-    """Libraries of torch, and the CUDA or HIP runtime where such sources take part.
+    """Libraries of torch, and CUDA's runtime where .cu files take part (hipcc adds HIP's itself).
 
     libcudart is linked statically: the library then loads on a machine without a driver.
     """
@@ -151,12 +159,12 @@ def link_flags(kinds: set[str]) -> list[str]:
     names = [n for n in ("torch_cuda", "torch_hip") if (lib / f"lib{n}.so").exists()]
     flags = [f"-L{lib}", "-ltorch", "-ltorch_cpu", "-lc10", *(f"-l{n}" for n in names)]
     if NVCC in kinds:
-        home = home_of(require(NVCC))
-        folders = [home / "lib64", home / f"targets/{platform.machine()}-linux/lib"]
+        home = _cuda_home(require(NVCC))
+        folders = [
+            home / name for name in ("lib64", "lib", f"targets/{platform.machine()}-linux/lib")
+        ]
         flags += [f"-L{folder}" for folder in folders if folder.is_dir()]
         flags += ["-lcudart_static", "-ldl", "-lrt", "-lpthread"]
-    if HIPCC in kinds:
-        flags += [f"-L{home_of(require(HIPCC)) / 'lib'}", "-lamdhip64"]
     return flags
 
 

@@ -150,7 +150,8 @@ def _load(recipe: Recipe) -> None:
     try:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError) as error:
-        raise BuildError(f"{recipe.name} was built but does not load: {error}") from error
+        words = error.__cause__ or error  # torch's own words leave out which symbol is missing
+        raise BuildError(f"{recipe.name} was built but does not load: {words}") from error
     _loaded[recipe.name] = file
 
 

@@ -1,7 +1,7 @@
 """Compile Triton kernels for GPUs that are not here.
 
-Compiling runs in a child process: it fails in one whose ``TRITON_INTERPRET`` is set, and an imported
-triton does not forget that. One child takes a whole batch.
+Compiling runs in a child process: it fails where ``TRITON_INTERPRET`` is set, and a triton that has
+been imported does not forget the setting. One child takes a whole batch.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def compile_kernels(requests: Sequence[Request]) -> list[Compiled | BuildError]:
     """
     for request in requests:
         _check(request)
+    if not requests:
+        return []
     lines = _run_child([dataclasses.asdict(request) for request in requests])
     return [_result(request, answer) for request, answer in zip(requests, lines, strict=True)]
 

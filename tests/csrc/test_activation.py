@@ -64,7 +64,7 @@ def test_against_fp64(ops, name, dtype, length, layout, lay_out, room_like):
 
 @BY_NAME
 def test_over_the_whole_range(ops, name):
-    """Relative, far into the tail: a tail that is cut off early or has the wrong sign shows here."""
+    """Relative, far into the tail: one that is cut off early or has the wrong sign shows here."""
     gate = torch.linspace(-12.5, 100, 400_001)
     x = torch.cat([gate, torch.ones_like(gate)])[None]
     got, want = run(ops, name, x)[0].double(), reference(name, x)[0]
