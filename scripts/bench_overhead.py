@@ -104,9 +104,8 @@ def main() -> None:
     print("| what | unit | median | least | most | bar | ok |\n|---|---|---:|---:|---:|---:|---|")
     for what, unit, median, samples, bar in rows:
         ok = "yes" if median <= bar else "NO"
-        print(
-            f"| {what} | {unit} | {median:.3g} | {min(samples):.3g} | {max(samples):.3g} | {bar} | {ok} |"
-        )
+        spread = f"{min(samples):.3g} | {max(samples):.3g}"
+        print(f"| {what} | {unit} | {median:.3g} | {spread} | {bar} | {ok} |")
     sys.exit(any(median > bar for _, _, median, _, bar in rows))
 
 
