@@ -16,12 +16,14 @@ class Inputs:
     Attributes:
         snapshot: the caller's tensors.
         written: those of them that the function was seen to write in place.
+        compared: whether that has been looked for, after a first call.
         copies: the tensors of further argument sets.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.written: list[torch.Tensor] = []
+        self.compared = False
         self.copies: list[Snapshot] = []
 
     @property
@@ -31,6 +33,7 @@ class Inputs:
 
     def find_written(self) -> None:
         """Compare with the snapshot; what differs has been written in place."""
+        self.compared = True
         known = {id(tensor) for tensor in self.written}
         self.written += [each for each in self.snapshot.changed() if id(each) not in known]
 

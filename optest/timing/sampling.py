@@ -69,7 +69,9 @@ class Sampler:
         """``count`` calls in batches, a no-op taking its turn with all or with some of each."""
         while count > 0:
             batch = min(count, _CALLS_A_BATCH)
-            if self.inputs.written:
+            if not self.inputs.compared:
+                batch = 1  # what the function writes is known after its first call
+            elif self.inputs.written:
                 batch = min(batch, _CALLS_BETWEEN_RESTORES)
                 self.inputs.restore_written()
             paired = -(-batch // self._stride())
@@ -77,6 +79,8 @@ class Sampler:
             if batch > paired:
                 self._time([self._kernel()], batch - paired, self.before)
             count -= batch
+            if not self.inputs.compared:
+                self.inputs.find_written()
 
     def _stride(self) -> int:
         """Calls for each no-op; after a flush, which both share, it costs nothing to speak of."""

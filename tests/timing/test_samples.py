@@ -18,6 +18,13 @@ def test_a_clock_that_does_not_follow_the_call_is_an_error_and_no_row(us, num_it
         measure(lambda: None, plan=Plan(num_iters=num_iters, clock=FixedClock(us), **WARM))
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
+def test_one_bad_reading_among_good_ones_is_an_error(bad):
+    kernel = Counted(10.0, 11.0, 12.0, bad)
+    with pytest.raises(ClockError, match="more than zero"):
+        measure(kernel, plan=Plan(num_iters=9, clock=ToldClock(), **WARM))
+
+
 def test_a_constant_is_an_error_also_where_the_no_op_reads_otherwise():
     with pytest.raises(ClockError, match="does not follow"):
         measure(lambda: None, plan=Plan(num_iters=20, clock=FixedClock(50.0, 1.0), **WARM))
