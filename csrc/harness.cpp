@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "optest/evict.h"
 #include "optest/isa.h"
 #include "optest/parallel.h"
 #include "optest/tensor.h"
@@ -57,6 +58,22 @@ void flush(Tensor buffer) {
   });
 }
 
+#ifdef OPTEST_CAN_EVICT
+// Drops the lines between a tensor's first and last element from the caches, wherever they are.
+void evict_lines(Tensor x) {
+  if (x.numel() == 0) return;
+  int64_t last = 0;
+  for (int64_t i = 0; i < x.dim(); ++i) last += (x.size(i) - 1) * x.stride(i);
+  char* const data = static_cast<char*>(x.data_ptr());
+  const int64_t bytes = (last + 1) * static_cast<int64_t>(x.element_size());
+  // From the start of the first line: the first element may stand in the middle of one.
+  const int64_t ahead = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % kLine);
+  parallel_pieces(bytes + ahead, 16384 * kLine, [&](int64_t begin, int64_t end) {
+    evict(data - ahead + begin, data - ahead + end);
+  });
+}
+#endif
+
 std::string isa() { return choose_isa().name; }
 
 }  // namespace
@@ -70,6 +87,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
   m.def("spin_on(Tensor x, float us) -> ()");
   m.def("flush(Tensor(a!) buffer) -> ()");
   m.def("isa() -> str");
+#ifdef OPTEST_CAN_EVICT
+  m.def("evict_lines(Tensor x) -> ()");
+#endif
 }
 
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
@@ -77,6 +97,9 @@ STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("noop_on", TORCH_BOX(&optest::noop_on));
   m.impl("spin_on", TORCH_BOX(&optest::spin_on));
   m.impl("flush", TORCH_BOX(&optest::flush));
+#ifdef OPTEST_CAN_EVICT
+  m.impl("evict_lines", TORCH_BOX(&optest::evict_lines));
+#endif
 }
 
 // No tensor tells the dispatcher a device here.

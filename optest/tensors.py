@@ -20,7 +20,8 @@ def tensors_in(*roots: object) -> list[torch.Tensor]:
     """Every dense tensor reachable from ``roots``, each object once, in the order met.
 
     Looks into lists, tuples, sets, mappings, dataclasses, modules, instances, partials, bound
-    methods, and a function's closure, defaults, and the global tensors its code names.
+    methods, and a function's closure, defaults, and the globals its code names: tensors, containers,
+    modules, and functions of the same file.
     """
     found: list[torch.Tensor] = []
     seen: set[int] = set()
@@ -90,7 +91,9 @@ def _of_function(function: types.FunctionType) -> Iterator[object]:
     yield from (function.__kwdefaults__ or {}).values()
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
-        if isinstance(value, (torch.Tensor, list, tuple, dict)):
+        # Of functions only those of the same file: what a library's know is the library's.
+        here = isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__
+        if here or isinstance(value, (torch.Tensor, torch.nn.Module, list, tuple, dict)):
             yield value
 
 

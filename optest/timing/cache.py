@@ -11,10 +11,11 @@ import torch
 
 from optest import arch, log, native
 from optest.errors import BuildError
+from optest.tensors import has_memory, tensors_in
 from optest.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from optest.timing.clock import Before
 
@@ -25,17 +26,32 @@ _HOLD_CYCLES = 200_000  # about 0.1 ms in which the host can run ahead of the de
 
 @dataclass(frozen=True)
 class Policy:
-    """``cold`` or ``warm``, how that comes about, and what to do before each timed call."""
+    """``cold`` or ``warm``, and how that comes about.
+
+    Attributes:
+        state: ``cold`` or ``warm``.
+        words: what was done, for the Timing.
+        before: what to do before each timed call.
+        after: what to do with the result of each, so that the next call finds its memory cold.
+        thorough: the policy that needs to know no tensor, where this one does; None where it is it.
+    """
 
     state: str
     words: str
     before: Before = None
+    after: Callable[[object], object] | None = None
+    thorough: Policy | None = None
 
 
-def policy(state: str, device: str) -> Policy:
-    """How to reach ``state`` (``cold`` or ``warm``) on a kind of device (``cpu``, ``cuda``)."""
+def policy(state: str, device: str, reachable: Sequence[torch.Tensor] = ()) -> Policy:
+    """How to reach ``state`` (``cold`` or ``warm``) on a kind of device (``cpu``, ``cuda``).
+
+    ``reachable`` are the tensors that a call can find its data in, as far as they are known.
+    """
+    if device == "cpu" and state == "cold":
+        return _cold_cpu(reachable)
     if device == "cpu":
-        return _cold_cpu() if state == "cold" else Policy("warm", "calls follow one another")
+        return Policy("warm", "calls follow one another")
     if state == "cold":
         return _cold_device()
     words = "calls follow one another"
@@ -43,10 +59,38 @@ def policy(state: str, device: str) -> Policy:
     return Policy("warm", words, None if hold is None else functools.partial(hold, _HOLD_CYCLES))
 
 
-def _cold_cpu() -> Policy:
+def _cold_cpu(reachable: Sequence[torch.Tensor]) -> Policy:
+    """Drop the lines of the known tensors, or walk through a whole last-level cache.
+
+    Dropping takes microseconds where a walk takes tens of milliseconds, and leaves the interpreter
+    alone. It pays where the tensors are known and are not as large as the cache themselves.
+    """
+    walk = _walk()
+    nbytes = sum(tensor.nbytes for tensor in reachable)
+    evict = _evict()
+    if evict is None or not 0 < nbytes < _cache_bytes():
+        return walk
+
+    def before() -> None:
+        for tensor in reachable:
+            evict(tensor)
+
+    def after(result: object) -> None:
+        for tensor in [result] if isinstance(result, torch.Tensor) else tensors_in(result):
+            if tensor.device.type == "cpu" and has_memory(tensor):
+                evict(tensor)
+
+    words = (
+        f"dropped {len(reachable)} tensors ({format_bytes(nbytes)}) and each result from the "
+        f"caches before each call; {walk.words} before the last"
+    )
+    return Policy("cold", words, before, after, walk)
+
+
+def _walk() -> Policy:
     """Walk through memory as large as the last-level cache, so that it holds nothing else."""
     flush, how = _flush()
-    buffer = _buffer(arch.host().last_level_cache_bytes or _UNKNOWN_CACHE, "cpu")
+    buffer = _buffer(_cache_bytes(), "cpu")
     words = f"{how} {format_bytes(buffer.nbytes)} before each call"
     return Policy("cold", words, functools.partial(flush, buffer))
 
@@ -56,6 +100,22 @@ def _cold_device() -> Policy:
     buffer = _buffer(max(2 * l2, _LEAST_DEVICE_SWEEP), "cuda")
     words = f"wrote {format_bytes(buffer.nbytes)} on the device before each call"
     return Policy("cold", words, buffer.zero_)
+
+
+def _cache_bytes() -> int:
+    return arch.host().last_level_cache_bytes or _UNKNOWN_CACHE
+
+
+def _evict() -> Callable[[torch.Tensor], object] | None:
+    """The operator of csrc that drops a tensor's lines; None where it cannot be had."""
+    if not native.available():
+        return None
+    try:
+        harness = native.csrc("harness")
+    except BuildError:  # said where the walk asks for it
+        return None
+    packet: Callable[[torch.Tensor], object] | None = getattr(harness, "evict_lines", None)
+    return packet
 
 
 def _flush() -> tuple[Callable[[torch.Tensor], object], str]:

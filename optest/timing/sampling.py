@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from optest.timing.clock import Target
 from optest.timing.prepare import Preparation
 from optest.timing.samples import Samples
 from optest.timing.stopping import Progress
 
 if TYPE_CHECKING:
     from optest.timing.cache import Policy
-    from optest.timing.clock import Before, Clock
+    from optest.timing.clock import Before, Clock, Target
     from optest.timing.inputs import Inputs
     from optest.timing.overhead import NoOp
     from optest.timing.stopping import Stopping
@@ -39,11 +37,19 @@ class Sampler:
     inputs: Inputs
     samples: Samples = field(default_factory=Samples)
     data: Any = None
+    before: Preparation = field(init=False)
 
-    @functools.cached_property
-    def before(self) -> Preparation:
-        """What comes before each timed call."""
-        return Preparation(self.policy.before, None if self.no_op is None else self.no_op.wake)
+    def __post_init__(self) -> None:
+        self.before = self._preparation(self.policy)
+
+    def begin_again(self, policy: Policy) -> None:
+        """Forget the samples, but not how many calls they took, and go on with another policy."""
+        self.policy = policy
+        self.samples = Samples(calls=self.samples.calls)
+        self.before = self._preparation(policy)
+
+    def _preparation(self, policy: Policy) -> Preparation:
+        return Preparation(policy.before, None if self.no_op is None else self.no_op.wake)
 
     def run(self, rule: Stopping) -> None:
         """Every timed call but the last."""
@@ -58,12 +64,21 @@ class Sampler:
 
     def last(self) -> None:
         """The last timed call, on inputs as given: its result is the one to check."""
+        prepare = self._preparation(self.policy.thorough or self.policy)
+        prepare.crowded = self.before.crowded
 
         def before() -> None:
             self.inputs.restore()
-            self.before()
+            prepare()
 
-        self._time(self._turn(Target(self.kernel.func, self.kernel.sets[:1])), 1, before)
+        self._time(
+            self._turn(replace(self.kernel, sets=self.kernel.sets[:1], after=None)), 1, before
+        )
+
+    def latest_us(self) -> float:
+        """Net time of the latest call."""
+        overhead = self.samples.overhead_us
+        return self.samples.us[-1] - (overhead[-1] if overhead else 0.0)
 
     def _calls(self, count: int) -> None:
         """``count`` calls in batches, a no-op taking its turn with all or with some of each."""
@@ -92,7 +107,7 @@ class Sampler:
         """The function, its argument sets continued where the last batch left them."""
         sets = self.kernel.sets
         at = len(self.samples.us) % len(sets)
-        return Target(self.kernel.func, (*sets[at:], *sets[:at])) if at else self.kernel
+        return replace(self.kernel, sets=(*sets[at:], *sets[:at]), after=self.policy.after)
 
     def _turn(self, kernel: Target) -> list[Target]:
         return [kernel] if self.no_op is None else [self.no_op.target, kernel]

@@ -42,6 +42,8 @@ class WallClock:
                 before()
             for target, reading in zip(targets, readings, strict=True):
                 self._one(target.func, target.sets[index % len(target.sets)], reading)
+                if target.after is not None:
+                    target.after(reading.data)
         return readings
 
     def _one(self, func: Callable[..., Any], arguments: Arguments, reading: Reading) -> None:

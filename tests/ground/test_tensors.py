@@ -236,3 +236,16 @@ def test_any_strided_view_is_restored_and_replicated(data):
     assert same_bytes(twin.clone(), before)
     snapshot.restore()
     assert same_bytes(tensor.clone(), before)
+
+
+GLOBAL_MODULE = torch.nn.Linear(3, 2)
+GLOBAL_TENSOR = torch.zeros(7)
+
+
+def _helper():
+    return GLOBAL_TENSOR
+
+
+def test_globals_that_a_function_names_are_found_also_through_its_neighbours():
+    found = tensors_in(lambda x: GLOBAL_MODULE(x) + _helper())
+    assert {tuple(tensor.shape) for tensor in found} == {(2, 3), (2,), (7,)}

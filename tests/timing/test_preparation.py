@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -115,3 +118,81 @@ def test_switches_are_those_of_this_thread():
 def test_without_getrusage_nothing_is_seen(monkeypatch):
     monkeypatch.setattr(preemption, "resource", None)
     assert preemption.switches() == 0
+
+
+needs_eviction = pytest.mark.skipif(
+    cache._evict() is None,
+    reason="cache lines cannot be dropped here: no compiler or no instruction",
+)
+_MIB = 1 << 20
+
+
+@needs_eviction
+def test_known_tensors_are_dropped_and_large_ones_walked():
+    x = torch.ones(1000)
+    some = cache.policy("cold", "cpu", [x])
+    assert some.words.startswith("dropped 1 tensors (3.9 KiB)")
+    assert some.thorough.words.startswith("walked through")
+    assert cache.policy("cold", "cpu", []).thorough is None
+    cached = arch.host().last_level_cache_bytes or cache._UNKNOWN_CACHE
+    assert cache.policy("cold", "cpu", [torch.empty(cached, dtype=torch.uint8)]).thorough is None
+
+
+def _chase_ns(order, evict=None):
+    """Nanoseconds a step of a walk in which each load waits for the one before."""
+    best = float("inf")
+    for _ in range(5):
+        if evict is not None:
+            evict(order)
+        began = time.perf_counter_ns()
+        native.csrc("harness").flush(order)
+        best = min(best, time.perf_counter_ns() - began)
+    return best
+
+
+@needs_eviction
+def test_dropped_lines_have_to_come_from_memory_again():
+    # Twice the L2 would be read from the L3 at several times the speed of memory; a small tensor,
+    # warm, from the L1. The walk reads every line once: best of five, to be robust against others.
+    small = torch.ones(_MIB // 8, dtype=torch.int64)
+    evict = cache._evict()
+    _chase_ns(small)
+    assert _chase_ns(small, evict) > 1.5 * _chase_ns(small)
+
+
+@needs_eviction
+def test_results_are_dropped_too_whatever_holds_them(monkeypatch):
+    dropped = []
+    monkeypatch.setattr(cache, "_evict", lambda: dropped.append)
+    policy = cache.policy("cold", "cpu", [torch.ones(10)])
+    one, two = torch.ones(3), torch.ones(2)
+    policy.after({"a": one, "b": [two, torch.eye(3).to_sparse(), None]})
+    policy.after(None)
+    policy.after(one)
+    assert [each.data_ptr() for each in dropped] == [t.data_ptr() for t in (one, two, one)]
+
+
+def _opaque(tensor):
+    """A call that uses a tensor no one can find from outside: a generator's local."""
+
+    def steps():
+        while True:
+            tensor.add_(1.0)
+            yield None
+
+    return steps().__next__
+
+
+@needs_eviction
+@pytest.mark.parametrize("hidden", [True, False])
+def test_data_that_cannot_be_found_is_found_out(hidden):
+    known, big = torch.ones(64), torch.ones(16 * _MIB // 4)
+    call = _opaque(big) if hidden else functools.partial(big.add_, 1.0)
+
+    def kernel():
+        known.add_(1.0)
+        call()
+
+    _, us = measure(kernel, plan=Plan(budget_s=0.3, controls=False))
+    assert us.policy.startswith("walked through" if hidden else "dropped 2 tensors")
+    assert any("measured anew" in note for note in us.notes) is hidden
