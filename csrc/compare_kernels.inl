@@ -11,7 +11,7 @@ constexpr int64_t kRun = 4096;
 // What is taken from memory into a buffer at a time.
 constexpr int64_t kBuffer = 1024;
 // Bytes between what is judged and what is asked of memory.
-constexpr int64_t kAhead = 2048;
+constexpr int64_t kAhead = 4096;
 
 OPTEST_INLINE float fp32_of(uint32_t bits) {
   float value;

@@ -137,7 +137,12 @@ class _Comparison:
 
     def verdict(self, show: int) -> Verdict:
         rules, compared = self.domain.rules, self.pair.values
-        bounds = Bounds(self.tolerance.rtol, self.tolerance.atol, self.tolerance.equal_nan)
+        bounds = Bounds(
+            self.tolerance.rtol,
+            self.tolerance.atol,
+            self.tolerance.equal_nan,
+            peak=bool(self.tolerance.catastrophic_check),
+        )
         table = engines.scan(self.pair, self.domain, bounds)
         norms = judge.Norms.of(table, compared)
         table, bounds, notes = self._again(table, bounds, norms)

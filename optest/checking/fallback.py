@@ -11,7 +11,7 @@ import torch
 from optest.checking import rule
 from optest.checking.decode import decode_into
 from optest.checking.rule import Values
-from optest.checking.table import COLUMNS, GROSS_FACTOR, Bounds, Table, block_of
+from optest.checking.table import COLUMNS, GROSS_FACTOR, MAXIMA, Bounds, Table, block_of
 
 if TYPE_CHECKING:
     from optest.checking.domain import Domain
@@ -19,17 +19,20 @@ if TYPE_CHECKING:
 
 # Between these, fp32 sums of squares of a block neither overflow nor lose what matters.
 _LARGE, _SMALL = 1e15, 1e-15
-# On the CPU a block's buffers stay in a core's cache and are small enough for torch to work on them
-# in one thread; the blocks are shared out among threads instead.
-_CPU_BLOCK = 1 << 15
-_GPU_BLOCK = 1 << 20
-_MAX_WORKERS = 16
+# On the CPU blocks are shared out among few threads: their buffers stay in a core's cache, and the
+# cost of starting an operation is small beside its work.
+_CPU_BLOCK_BYTES = 1 << 19
+_GPU_BLOCK_BYTES = 1 << 24
+_MAX_WORKERS = 4
+# What is unusual takes some twenty temporaries: in parts, so that memory stays small.
+_PART = 1 << 15
 
 
 def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
     """One row for each block, as ``Table`` describes; runs on the tensors' device."""
     on_cpu = pair.a.device.type == "cpu"
-    block = block_of(pair.positions, _CPU_BLOCK if on_cpu else _GPU_BLOCK)
+    block_bytes = _CPU_BLOCK_BYTES if on_cpu else _GPU_BLOCK_BYTES
+    block = block_of(pair.positions, block_bytes // (domain.compute.itemsize * pair.pack))
     blocks = -(-pair.positions // block)
     rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
     workers = min(torch.get_num_threads(), blocks, _MAX_WORKERS) if on_cpu else 1
@@ -107,45 +110,75 @@ class _Scratch:
         real = torch.empty(0, dtype=compute).abs().dtype
         self.complex = compute.is_complex
         self.integer = compute == torch.int64
-        self.raw = torch.empty(size if self.complex else 0, dtype=compute, device=device)
         self.difference = torch.empty(0 if self.integer else size, dtype=real, device=device)
+        self.raw = torch.empty_like(self.difference, dtype=compute) if self.complex else None
         self.bound = torch.empty_like(self.difference)
         self.flags = torch.empty_like(self.difference)
 
     def first(self, n: int) -> tuple[torch.Tensor, ...]:
-        """The buffers ``difference``, ``bound``, ``flags`` and ``raw``, cut to n elements."""
-        whole = (self.difference, self.bound, self.flags, self.raw)
+        """Buffers of n elements: |a - b|, the bound, flags; and a - b, the first unless complex."""
+        raw = self.difference if self.raw is None else self.raw
+        whole = (self.difference, self.bound, self.flags, raw)
         return whole if n == len(self.difference) else tuple(buffer[:n] for buffer in whole)
 
 
 def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
     if scratch.integer:
         return _integers(values, bounds)
-    return _usual(values, scratch, bounds) or _reals(values, bounds)
+    if row := _usual(values, scratch, bounds):
+        return row
+    parts = zip(torch.split(values.a, _PART), torch.split(values.b, _PART), strict=True)
+    return _joined([_reals(Values(a, b), bounds) for a, b in parts])
+
+
+def _joined(rows: list[list[float]]) -> list[float]:
+    columns = zip(COLUMNS, zip(*rows, strict=True), strict=True)
+    return [max(numbers) if name in MAXIMA else sum(numbers) for name, numbers in columns]
 
 
 def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | None:
     """A row for finite values of ordinary size, in few operations; None for any others.
 
-    Flags are 0.0 and 1.0 since torch's comparisons into bool are several times slower, and so is
-    ``max`` beside ``amax``.
+    Each operation costs about what reading the block does, so what cannot matter is left out:
+    nothing mismatches where no difference is above atol, nothing is far off where none is above
+    16 atol.
     """
     d, t, flags, raw = scratch.first(values.a.numel())
-    if scratch.complex:
-        torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
-    else:
-        torch.sub(values.a, values.b, out=d).abs_()
-    torch.abs(values.a, out=t)
-    max_abs, peak = float(d.amax()), float(t.amax())
-    if not (max_abs <= _LARGE and peak <= _LARGE and not 0 < max(max_abs, peak) < _SMALL):
+    torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
+    max_abs = float(d.amax())
+    size = torch.abs(values.a, out=t) if scratch.complex else values.a
+    square = float(torch.dot(size, size))
+    if not (max_abs <= _LARGE and _ordinary(size, square, max_abs)):
         return None
-    sums = float(torch.dot(t, t)), float(torch.dot(d, d))
-    mismatched = int(torch.lt(t.mul_(bounds.rtol).add_(bounds.atol), d, out=flags).sum())
-    margin, gross = -math.inf, 0
-    if mismatched and float(t.mul_(-GROSS_FACTOR).add_(d).amax()) > 0:
-        excess = d.sub_(values.a.abs().mul_(0.5)).masked_fill_(t <= 0, -torch.inf)
-        margin, gross = float(excess.amax()), int((excess > bounds.gross_floor).sum())
+    sums = square, float(torch.dot(d, d)) if max_abs else 0.0
+    if bounds.peak or max_abs > bounds.atol:
+        torch.abs(values.a, out=t)
+    peak = float(t.amax()) if bounds.peak else 0.0
+    mismatched, gross, margin = 0, 0, -math.inf
+    if max_abs > bounds.atol:
+        # Flags of 0.0 and 1.0: torch's comparisons into bool are several times slower.
+        mismatched = int(torch.lt(t.mul_(bounds.rtol).add_(bounds.atol), d, out=flags).sum())
+        if mismatched and max_abs > GROSS_FACTOR * bounds.atol:
+            gross, margin = _far(values.a, d, t, bounds.gross_floor)
     return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
+
+
+def _ordinary(size: torch.Tensor, square: float, max_abs: float) -> bool:
+    """Whether a finite sum of squares is true: they did not overflow, nor vanish but for zeros."""
+    if square == 0:
+        return (max_abs == 0 or max_abs > _SMALL) and not bool(size.any())
+    return _SMALL**2 < square < _LARGE**2
+
+
+def _far(
+    a: torch.Tensor, d: torch.Tensor, bound: torch.Tensor, gross_floor: float
+) -> tuple[int, float]:
+    """How many are gross, and the margin; ``d`` and ``bound`` are spent."""
+    beyond = bound.mul_(-GROSS_FACTOR).add_(d)
+    if float(beyond.amax()) <= 0:
+        return 0, -math.inf
+    excess = d.sub_(a.abs().mul_(0.5)).masked_fill_(beyond <= 0, -torch.inf)
+    return int((excess > gross_floor).sum()), float(excess.amax())
 
 
 def _reals(values: Values, bounds: Bounds) -> list[float]:

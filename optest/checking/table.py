@@ -24,7 +24,7 @@ COLUMNS = (
     "peak",
     "margin",
 )
-_MAXIMA = frozenset({"max_abs", "peak", "margin"})
+MAXIMA = frozenset({"max_abs", "peak", "margin"})
 _BLOCK = 1 << 16
 _MAX_BLOCKS = 1 << 16
 
@@ -60,12 +60,13 @@ class Table:
 
     @functools.cached_property
     def _totals(self) -> dict[str, tuple[float, float]]:
-        sums, maxima = self.rows.sum(0).tolist(), self.rows.amax(0).tolist()
+        rows = self.rows.numpy()  # torch would wake its threads for so little
+        sums, maxima = rows.sum(0).tolist(), rows.max(0).tolist()
         return dict(zip(COLUMNS, zip(sums, maxima, strict=True), strict=True))
 
     def total(self, name: str) -> float:
         """A column's sum, or its maximum where it holds maxima."""
-        return self._totals[name][name in _MAXIMA]
+        return self._totals[name][name in MAXIMA]
 
     def count(self, name: str) -> int:
         """``total`` of a column that counts."""
@@ -82,9 +83,11 @@ class Bounds:
         equal_nan: as in ``Tolerance``.
         gross_floor: rms of the reference / 4; inf on the first pass, which does not know it yet
             and counts nothing as gross.
+        peak: fill the column of that name for values of ordinary size too.
     """
 
     rtol: float
     atol: float
     equal_nan: bool = False
     gross_floor: float = math.inf
+    peak: bool = False
