@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from optest.timing.samples import Samples
 
 # A shorter call fits into what is left of most time slices (some 3 ms on Linux).
-_FITS_ANYWHERE_US = 500.0
+_FITS_ANYWHERE_US = 1_000.0
 # Once brings the interpreter's code back; a few times, what the processor has learnt of it as well.
 _WAKES = 4
 
