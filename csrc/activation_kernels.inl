@@ -2,78 +2,125 @@
 
 #include "optest/vec.inl"
 
-// Coefficients of the lowest power first.
+// Coefficients of the lowest power first. Even and odd powers apart, so that half of the steps need not
+// wait for the other half.
 template <int kTerms>
 OPTEST_INLINE F polynomial(F x, const float (&coefficients)[kTerms]) {
-  F value = splat(coefficients[kTerms - 1]);
-  for (int i = kTerms - 2; i >= 0; --i) value = fma(value, x, splat(coefficients[i]));
-  return value;
+  const F square = x * x;
+  F even = splat(coefficients[(kTerms - 1) / 2 * 2]);
+  F odd = splat(coefficients[kTerms / 2 * 2 - 1]);
+  for (int i = (kTerms - 1) / 2 * 2 - 2; i >= 0; i -= 2) {
+    even = fma(even, square, splat(coefficients[i]));
+  }
+  for (int i = kTerms / 2 * 2 - 3; i >= 0; i -= 2) odd = fma(odd, square, splat(coefficients[i]));
+  return fma(odd, x, even);
 }
 
-// e^x to about 1e-7, relative: 2^n e^r with |r| at most ln(2)/2 and a polynomial for e^r. Above 88.37 it
-// is infinite, below -87.3 zero: what fp32 cannot hold, but for a sliver at either end.
+// Results are rounded to T: what fp32 shows of a difference of 1e-5, relative, 16 bits do not.
+template <class T>
+constexpr bool kFine = sizeof(T) == 4;
+
+#if defined(OPTEST_ISA_AVX512)
+// 2^x to 1e-7 of it, and what rounds off x; x may be any number. The machine takes the fraction of x and
+// scales by the rest.
+OPTEST_INLINE F power_of_two(F x) {
+  static constexpr float kPolynomial[] = {0.999999898f,  0.69315449f,    0.240141818f,
+                                          0.0558603371f, 0.00894959042f, 0.00189375406f};
+  constexpr int kBelow = 1;  // rounding down, to no bits after the point
+  const F fraction = (F)_mm512_reduce_ps((__m512)x, kBelow);
+  return (F)_mm512_scalef_ps((__m512)polynomial(fraction, kPolynomial), (__m512)x);
+}
+#endif
+
+// e^x to 1e-7 or, less exact, 4e-6 of it, for |x| up to kEdge, where 1 + e^x has a reciprocal that is no
+// denormal: 2^n e^r with |r| at most ln(2)/2 and a polynomial for e^r.
+constexpr float kEdge = 87.0f;
+template <bool kExact>
 OPTEST_INLINE F exponential(F x) {
   static constexpr float kPolynomial[] = {1.0f,           1.00000004f,    0.500000005f, 0.166664145f,
                                           0.0416663516f, 0.0083752102f, 0.00139412131f};
-  constexpr float kHighest = 88.37f;
-  constexpr float kLowest = -87.3f;
-  const F within = at_least(at_most(x, splat(kHighest)), splat(kLowest));
+  static constexpr float kShort[] = {1.0f, 0.999962143f, 0.499993696f, 0.167923948f, 0.0418760635f};
+#if defined(OPTEST_ISA_AVX512)
+  if constexpr (!kExact) return power_of_two(x * 1.44269504f);
+#endif
+  const F within = at_least(at_most(x, splat(kEdge)), splat(-kEdge));
   // 1.5 * 2^23 rounds the product to an integer and leaves it in the low bits.
   const F shifted = fma(within, splat(1.44269504f), splat(0x1.8p23f));
   const F n = shifted - 0x1.8p23f;
-  // ln(2) in two parts, of which the first has room for n times it.
-  const F high = fnma(n, splat(0x1.62e4p-1f), within);
-  const F r = fnma(n, splat(1.42860682e-6f), high);
   const F power = (F)(((U)shifted + 127u) << 23);
-  const F value = polynomial(r, kPolynomial) * power;
-  const F capped = choose(x > kHighest, (F)(U{} + kInf), value);
-  return choose(x < kLowest, F{}, capped);
+  if constexpr (kExact) {
+    // ln(2) in two parts, of which the first has room for n times it.
+    const F high = fnma(n, splat(0x1.62e4p-1f), within);
+    return polynomial(fnma(n, splat(1.42860682e-6f), high), kPolynomial) * power;
+  } else {
+    return polynomial(fnma(n, splat(0.693147181f), within), kShort) * power;
+  }
 }
 
+// 1 / (1 + e^-x); zero below -kEdge.
+template <bool kExact>
+OPTEST_INLINE F sigmoid(F x) {
+  const F value = reciprocal_of(exponential<kExact>(-x) + 1.0f);
+  return choose(x < -kEdge, F{}, value);
+}
+
+template <bool kExact>
 struct Silu {
-  static OPTEST_INLINE F of(F x) { return x / (exponential(-x) + 1.0f); }
+  static OPTEST_INLINE F of(F x) { return x * sigmoid<kExact>(x); }
 };
 
 // x / 2 * (1 + erf(x / sqrt(2))) as x times the normal distribution's integral up to x. Of its tail
-// e^(-x^2/2) is taken out; what is left is a polynomial in t = 1 / (1 + 0.35 |x|), to 4e-8, relative.
+// e^(-x^2/2) is taken out; what is left is a polynomial in t = 1 / (1 + c |x|), to 4e-8 or 2e-5, relative.
+template <bool kExact>
 struct Gelu {
   static OPTEST_INLINE F of(F x) {
     static constexpr float kTail[] = {0.139618713f,   0.139912298f, 0.119444917f,
                                       0.107114588f,   -0.0270466083f, 0.165050996f,
                                       -0.260961228f, 0.14654583f,  -0.029679522f};
-    const F magnitude = (F)((U)x & kAbs);
-    const F t = 1.0f / fma(magnitude, splat(0.35f), splat(1.0f));
-    const F tail = exponential(x * x * -0.5f) * (t * polynomial(t, kTail));
+    static constexpr float kShort[] = {0.120236073f,   0.111931674f, 0.151680075f,
+                                       -0.0313248388f, 0.228980591f, -0.0815045327f};
+    constexpr float kFar = 13.0f;  // where the tail passes below e^-kEdge
+    const F magnitude = at_most((F)((U)x & kAbs), splat(kFar));
+    const F t = reciprocal_of(fma(magnitude, splat(kExact ? 0.35f : 0.3f), splat(1.0f)));
+    F share;
+    if constexpr (kExact) {
+      share = t * polynomial(t, kTail);
+    } else {
+      share = t * polynomial(t, kShort);
+    }
+    const F near = exponential<kExact>(magnitude * magnitude * -0.5f) * share;
+    const F tail = choose(magnitude < kFar, near, magnitude - kFar);  // 0, or NaN
     return x * choose(x < 0.0f, tail, 1.0f - tail);
   }
 };
 
 // x / 2 * (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3), which is x / (1 + e^(-2u)).
+template <bool kExact>
 struct GeluTanh {
   static OPTEST_INLINE F of(F x) {
     const F cubic = fma(x * x, splat(0.044715f), splat(1.0f)) * x;
-    return x / (exponential(cubic * -1.59576912f) + 1.0f);
+    return x * sigmoid<kExact>(cubic * 1.59576912f);
   }
 };
 
 template <class T, class Activation>
 void activate_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
   const auto both = [](F a, F b) OPTEST_LAMBDA { return Activation::of(a) * b; };
-  map(static_cast<T*>(out), n, past_caches, both, static_cast<const T*>(gate),
+  map<T>(static_cast<T*>(out), n, past_caches, both, static_cast<const T*>(gate),
       static_cast<const T*>(up));
 }
 
 template <class T>
 void silu_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, Silu>(gate, up, out, n, past_caches);
+  activate_row<T, Silu<kFine<T>>>(gate, up, out, n, past_caches);
 }
 
 template <class T>
 void gelu_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, Gelu>(gate, up, out, n, past_caches);
+  activate_row<T, Gelu<kFine<T>>>(gate, up, out, n, past_caches);
 }
 
 template <class T>
 void gelu_tanh_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, GeluTanh>(gate, up, out, n, past_caches);
+  activate_row<T, GeluTanh<kFine<T>>>(gate, up, out, n, past_caches);
 }

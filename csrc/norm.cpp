@@ -19,20 +19,24 @@ namespace optest {
 namespace {
 
 struct Kernels {
-  decltype(&portable::widen_row<float>) widen_row;
+  decltype(&portable::order_weight<float, float>) order_weight[3];  // bf16, fp16, fp32 weights
+  decltype(&portable::columns_room) columns_room;
   decltype(&portable::rmsnorm_row<float>) rmsnorm_row;
   decltype(&portable::fused_add_rmsnorm_row<float>) fused_add_rmsnorm_row;
 };
 
 template <class T>
 Kernels kernels_of() {
-  return {OPTEST_SELECT(widen_row<T>), OPTEST_SELECT(rmsnorm_row<T>),
+  return {{OPTEST_SELECT(order_weight<T, Bf16>), OPTEST_SELECT(order_weight<T, Fp16>),
+           OPTEST_SELECT(order_weight<T, float>)},
+          OPTEST_SELECT(columns_room),
+          OPTEST_SELECT(rmsnorm_row<T>),
           OPTEST_SELECT(fused_add_rmsnorm_row<T>)};
 }
 
-Kernels kernels_for(const char* name, const Tensor& tensor) {
-  check_float_dtype(name, tensor);
-  switch (tensor.scalar_type()) {
+Kernels kernels_for(const Tensor& x) {
+  check_float_dtype("x", x);
+  switch (x.scalar_type()) {
     case ScalarType::BFloat16:
       return kernels_of<Bf16>();
     case ScalarType::Half:
@@ -42,28 +46,30 @@ Kernels kernels_for(const char* name, const Tensor& tensor) {
   }
 }
 
-// The weight in fp32, of which each row of x takes one element a column.
-std::vector<float> wide_weight(const Tensor& weight, int64_t length) {
-  const Kernels kernels = kernels_for("weight", weight);
+// The weight in fp32, in the order in which the kernels take the columns of a row.
+std::vector<float> columns_of(const Kernels& kernels, const Tensor& weight, int64_t length) {
+  check_float_dtype("weight", weight);
   check(weight.dim() == 1 && weight.size(0) == length, "weight has shape ", shape_of(weight),
         ", expected [", length, "], the last dimension of x");
   check(weight.is_contiguous(), "weight has strides, expected a contiguous tensor");
-  std::vector<float> wide(static_cast<size_t>(length));
-  kernels.widen_row(weight.data_ptr(), wide.data(), length);
-  return wide;
+  std::vector<float> columns(static_cast<size_t>(kernels.columns_room(length)));
+  const ScalarType dtype = weight.scalar_type();
+  const int kind = dtype == ScalarType::BFloat16 ? 0 : dtype == ScalarType::Half ? 1 : 2;
+  kernels.order_weight[kind](weight.data_ptr(), columns.data(), length);
+  return columns;
 }
 
 void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
-  const Kernels kernels = kernels_for("x", x);
+  const Kernels kernels = kernels_for(x);
   check_same_shape("out", out, x);
   check_dtype("out", out, x.scalar_type());
   const Rows from("x", x);
   const Rows to("out", out);
-  const std::vector<float> wide = wide_weight(weight, from.length());
+  const std::vector<float> columns = columns_of(kernels, weight, from.length());
   const bool past_caches = goes_past_caches(to.bytes());
   parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      kernels.rmsnorm_row(from.row(i), to.row(i), wide.data(), from.length(),
+      kernels.rmsnorm_row(from.row(i), to.row(i), columns.data(), from.length(),
                           static_cast<float>(eps), from.row(std::min(i + 1, end - 1)),
                           past_caches);
     }
@@ -72,15 +78,15 @@ void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
 }
 
 void fused_add_rmsnorm(Tensor x, Tensor residual, Tensor weight, double eps) {
-  const Kernels kernels = kernels_for("x", x);
+  const Kernels kernels = kernels_for(x);
   check_same_shape("residual", residual, x);
   check_dtype("residual", residual, x.scalar_type());
   const Rows in("x", x);
   const Rows sum("residual", residual);
-  const std::vector<float> wide = wide_weight(weight, in.length());
+  const std::vector<float> columns = columns_of(kernels, weight, in.length());
   parallel_rows(in.count(), 2 * in.row_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      kernels.fused_add_rmsnorm_row(in.row(i), sum.row(i), wide.data(), in.length(),
+      kernels.fused_add_rmsnorm_row(in.row(i), sum.row(i), columns.data(), in.length(),
                                     static_cast<float>(eps), sum.row(std::min(i + 1, end - 1)));
     }
   });

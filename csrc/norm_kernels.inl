@@ -6,17 +6,17 @@
 template <class T>
 OPTEST_INLINE float sum_of_squares(const T* x, int64_t n) {
   F sums[4] = {};
+  const auto take = [&](Pair v, int at) OPTEST_LAMBDA {
+    sums[at] = fma(v.a, v.a, sums[at]);
+    sums[at + 1] = fma(v.b, v.b, sums[at + 1]);
+  };
   int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    for (int j = 0; j < 4; ++j) {
-      const F v = load(x + i + j * kLanes);
-      sums[j] = fma(v, v, sums[j]);
-    }
+  for (; i + 2 * kPair <= n; i += 2 * kPair) {
+    take(load_pair(x + i), 0);
+    take(load_pair(x + i + kPair), 2);
   }
-  for (; i < n; i += kLanes) {
-    const F v = i + kLanes <= n ? load(x + i) : load_part(x + i, n - i);
-    sums[0] = fma(v, v, sums[0]);
-  }
+  for (; i + kPair <= n; i += kPair) take(load_pair(x + i), 0);
+  if (i < n) take(load_pair_part(x + i, n - i), 2);
   return sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
@@ -26,12 +26,18 @@ OPTEST_INLINE void normalise(const T* x, T* out, const float* weight, int64_t n,
   const float mean = sum_of_squares(x, n) / static_cast<float>(n);
   const F factor = splat(1.0f / std::sqrt(mean + eps));
   const auto scaled = [=](F v, F w) OPTEST_LAMBDA { return v * factor * w; };
-  map(out, n, past_caches, scaled, Ahead<T>{x, ahead}, weight);
+  map<T>(out, n, past_caches, scaled, Ahead<T>{x, ahead}, Columns{weight});
 }
 
-template <class T>
-void widen_row(const void* from, float* to, int64_t n) {
-  map(to, n, false, [](F v) OPTEST_LAMBDA { return v; }, static_cast<const T*>(from));
+// Elements that the weight of a row of n must have room for.
+inline int64_t columns_room(int64_t n) { return (n + kPair - 1) / kPair * kPair; }
+
+// A weight of dtype W as the Columns of rows of T.
+template <class T, class W>
+void order_weight(const void* weight, float* columns, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    columns[order_as<T>(i)] = load_part(static_cast<const W*>(weight) + i, 1)[0];
+  }
 }
 
 // `ahead` is the row after x, or x.
@@ -49,6 +55,6 @@ void fused_add_rmsnorm_row(void* x, void* residual, const float* weight, int64_t
   T* const in = static_cast<T*>(x);
   T* const sum = static_cast<T*>(residual);
   const auto add = [](F a, F b) OPTEST_LAMBDA { return a + b; };
-  map(sum, n, false, add, static_cast<const T*>(in), static_cast<const T*>(sum));
+  map<T>(sum, n, false, add, static_cast<const T*>(in), static_cast<const T*>(sum));
   normalise<T>(sum, in, weight, n, eps, static_cast<const T*>(ahead), false);
 }

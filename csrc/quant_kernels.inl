@@ -88,10 +88,11 @@ OPTEST_NOINLINE void quantise(const T* x, Q* out, int64_t n, float scale, bool b
   const Ahead<T> in{x, ahead};
   if constexpr (kShortMantissa<T>) {
     if (is_ordinary(scale)) {
-      return bounded ? map(out, n, past_caches, fastest, in) : map(out, n, past_caches, fast, in);
+      return bounded ? map<T>(out, n, past_caches, fastest, in)
+                     : map<T>(out, n, past_caches, fast, in);
     }
   }
-  map(out, n, past_caches, exact, in);
+  map<T>(out, n, past_caches, exact, in);
 }
 
 // ---- rows -----------------------------------------------------------------------------------------

@@ -95,6 +95,17 @@ OPTEST_INLINE F fms(F a, F b, F c) { return a * b - c; }
 OPTEST_INLINE F fnma(F a, F b, F c) { return c - a * b; }
 #endif
 
+// 1 / value to an ulp, for normal values whose reciprocal is normal. A division takes longer only where
+// vectors are widest.
+OPTEST_INLINE F reciprocal_of(F value) {
+#if defined(OPTEST_ISA_AVX512)
+  const F near = (F)_mm512_rcp14_ps((__m512)value);
+  return fma(fnma(value, near, splat(1.0f)), near, near);
+#else
+  return 1.0f / value;
+#endif
+}
+
 OPTEST_INLINE float sum_of(F value) {
   float sum = 0.0f;
   for (int i = 0; i < kLanes; ++i) sum += value[i];
@@ -174,11 +185,14 @@ OPTEST_INLINE void store_low(uint8_t* to, U value) {
 
 OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
 
-OPTEST_INLINE void store(Bf16* to, F value) {
+// The bf16 in the upper half of each lane; what is below is left over.
+OPTEST_INLINE U round_to_bf16(F value) {
   const U bits = (U)value;
-  const U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  store_low(&to->bits, choose(exceeds(bits & kAbs, kInf), U{} + 0x7fc0u, rounded));
+  const U rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  return choose(exceeds(bits & kAbs, kInf), U{} + 0x7fc00000u, rounded);
 }
+
+OPTEST_INLINE void store(Bf16* to, F value) { store_low(&to->bits, round_to_bf16(value) >> 16); }
 
 OPTEST_INLINE void store(Fp16* to, F value) {
 #if defined(OPTEST_ISA_AVX512)
@@ -207,7 +221,7 @@ OPTEST_INLINE void store(E4m3fn* to, U code) { store_low(&to->bits, code); }
 OPTEST_INLINE void store(E4m3fnuz* to, U code) { store_low(&to->bits, code); }
 OPTEST_INLINE void store(int8_t* to, U code) { store_low(reinterpret_cast<uint8_t*>(to), code); }
 
-// ---- parts of a vector, reductions ----------------------------------------------------------------
+// ---- parts of a vector ----------------------------------------------------------------------------
 
 template <class T>
 OPTEST_INLINE F load_part(const T* from, int64_t n) {
@@ -216,11 +230,59 @@ OPTEST_INLINE F load_part(const T* from, int64_t n) {
   return load(padded);
 }
 
-template <class T, class V>
-OPTEST_INLINE void store_part(T* to, V value, int64_t n) {
-  T padded[kLanes];
-  store(padded, value);
-  std::memcpy(to, padded, static_cast<size_t>(n) * sizeof(T));
+// ---- two vectors at a time ------------------------------------------------------------------------
+
+// kPair adjacent elements, so that one half is worked on while the other waits for its arithmetic. Those
+// of a bf16 row are split into even and odd ones, which takes a shift and a mask and no shuffle; those of
+// other rows into the first and the second half. What meets in one operation must be split alike.
+constexpr int kPair = 2 * kLanes;
+struct Pair {
+  F a;
+  F b;
+};
+
+template <class T>
+constexpr bool kSplitsEvenOdd = false;
+template <>
+constexpr bool kSplitsEvenOdd<Bf16> = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+template <class T>
+OPTEST_INLINE Pair load_pair(const T* from) {
+  if constexpr (kSplitsEvenOdd<T>) {
+    const U both = load_raw<U>(from);
+    return {(F)(both << 16), (F)(both & 0xffff0000u)};
+  } else {
+    return {load(from), load(from + kLanes)};
+  }
+}
+
+template <class T>
+OPTEST_INLINE Pair load_pair_part(const T* from, int64_t n) {
+  T padded[kPair] = {};
+  std::memcpy(padded, from, static_cast<size_t>(n) * sizeof(T));
+  return load_pair(padded);
+}
+
+// Split as rows of `Like` are.
+template <class Like, class T>
+OPTEST_INLINE void store_pair(T* to, F a, F b) {
+  static_assert(kSplitsEvenOdd<Like> == kSplitsEvenOdd<T>, "halves would change places");
+  if constexpr (kSplitsEvenOdd<T>) {
+    store_raw(to, round_to_bf16(a) >> 16 | (round_to_bf16(b) & 0xffff0000u));
+  } else {
+    store(to, a);
+    store(to + kLanes, b);
+  }
+}
+
+template <class Like, class Code>
+OPTEST_INLINE void store_pair(Code* to, U a, U b) {
+  if constexpr (kSplitsEvenOdd<Like>) {
+    store_low(reinterpret_cast<uint16_t*>(to), (a & 0xffu) | b << 8);
+  } else {
+    store(to, a);
+    store(to + kLanes, b);
+  }
 }
 
 // Bits of the largest |x| of n elements. They order as the magnitudes do, NaN above them all: a NaN
@@ -229,15 +291,13 @@ template <class T>
 OPTEST_INLINE uint32_t largest_bits(const T* x, int64_t n) {
   U first{};
   U second{};
+  const auto take = [&](Pair v) OPTEST_LAMBDA {
+    first = larger(first, (U)v.a & kAbs);
+    second = larger(second, (U)v.b & kAbs);
+  };
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    first = larger(first, (U)load(x + i) & kAbs);
-    second = larger(second, (U)load(x + i + kLanes) & kAbs);
-  }
-  for (; i < n; i += kLanes) {
-    const F part = i + kLanes <= n ? load(x + i) : load_part(x + i, n - i);
-    first = larger(first, (U)part & kAbs);
-  }
+  for (; i + kPair <= n; i += kPair) take(load_pair(x + i));
+  if (i < n) take(load_pair_part(x + i, n - i));
   return largest_of(larger(first, second));
 }
 
@@ -280,36 +340,63 @@ struct Ahead {
   const T* next;
 };
 
+// A number for each column, in the order in which load_pair splits the rows it meets (order_as).
+struct Columns {
+  const float* at;
+};
+
+// Where column i of a row of T stands among its Columns.
 template <class T>
-OPTEST_INLINE F fetch(const T* in, int64_t i) {
-  return load(in + i);
-}
-template <class T>
-OPTEST_INLINE F fetch(Ahead<T> in, int64_t i) {
-  __builtin_prefetch(in.next + i);
-  return load(in.at + i);
-}
-template <class T>
-OPTEST_INLINE F fetch_part(const T* in, int64_t i, int64_t n) {
-  return load_part(in + i, n);
-}
-template <class T>
-OPTEST_INLINE F fetch_part(Ahead<T> in, int64_t i, int64_t n) {
-  return load_part(in.at + i, n);
+OPTEST_INLINE int64_t order_as(int64_t i) {
+  const int64_t within = i % kPair;
+  return kSplitsEvenOdd<T> ? i - within + within % 2 * kLanes + within / 2 : i;
 }
 
-// out[i] = fn(in[i]...) for n elements; each input is a pointer or an Ahead. With past_caches the output
-// is staged in runs that stay in the first-level cache and leaves them in whole lines.
-template <class Out, class Fn, class... In>
+template <class T>
+OPTEST_INLINE Pair fetch(const T* in, int64_t i) {
+  return load_pair(in + i);
+}
+template <class T>
+OPTEST_INLINE Pair fetch(Ahead<T> in, int64_t i) {
+  __builtin_prefetch(in.next + i);
+  if (sizeof(T) * kPair > 64) __builtin_prefetch(in.next + i + kLanes);
+  return load_pair(in.at + i);
+}
+OPTEST_INLINE Pair fetch(Columns in, int64_t i) { return load_pair(in.at + i); }
+
+// What is left of a row from element i on, n elements.
+template <class T>
+OPTEST_INLINE Pair fetch_rest(const T* in, int64_t i, int64_t n) {
+  return load_pair_part(in + i, n);
+}
+template <class T>
+OPTEST_INLINE Pair fetch_rest(Ahead<T> in, int64_t i, int64_t n) {
+  return load_pair_part(in.at + i, n);
+}
+OPTEST_INLINE Pair fetch_rest(Columns in, int64_t i, int64_t) { return load_pair(in.at + i); }
+
+template <class Like, class Out, class Fn, class... Pairs>
+OPTEST_INLINE void put(Out* to, const Fn& fn, Pairs... in) {
+  store_pair<Like>(to, fn(in.a...), fn(in.b...));
+}
+
+// out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, an Ahead or Columns. With
+// past_caches the output is staged in runs that stay in the first-level cache and leaves them in whole
+// lines.
+template <class T, class Out, class Fn, class... In>
 OPTEST_INLINE void map(Out* out, int64_t n, bool past_caches, const Fn& fn, In... in) {
-  constexpr int64_t kRun = 8192 / sizeof(Out);
-  alignas(64) Out staged[kRun];
-  for (int64_t begin = 0; begin < n; begin += kRun) {
-    const int64_t end = n - begin < kRun ? n : begin + kRun;
+  constexpr int64_t run = 8192 / sizeof(Out);
+  alignas(64) Out staged[run];
+  for (int64_t begin = 0; begin < n; begin += run) {
+    const int64_t end = n - begin < run ? n : begin + run;
     Out* const to = past_caches ? staged : out + begin;
     int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) store(to + (i - begin), fn(fetch(in, i)...));
-    if (i < end) store_part(to + (i - begin), fn(fetch_part(in, i, end - i)...), end - i);
+    for (; i + kPair <= end; i += kPair) put<T>(to + (i - begin), fn, fetch(in, i)...);
+    if (i < end) {
+      Out padded[kPair];
+      put<T>(padded, fn, fetch_rest(in, i, end - i)...);
+      std::memcpy(to + (i - begin), padded, static_cast<size_t>(end - i) * sizeof(Out));
+    }
     if (past_caches) stream(out + begin, staged, (end - begin) * static_cast<int64_t>(sizeof(Out)));
   }
 }
