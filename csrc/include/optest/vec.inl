@@ -160,7 +160,8 @@ OPTEST_INLINE void store_low(uint16_t* to, U value) {
 #if defined(OPTEST_ISA_AVX512)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)value));
 #elif defined(OPTEST_ISA_AVX2)
-  const __m256i packed = _mm256_packus_epi32((__m256i)value, (__m256i)value);
+  const U low = value & 0xffffu;  // the instruction saturates what is wider
+  const __m256i packed = _mm256_packus_epi32((__m256i)low, (__m256i)low);
   const __m256i ordered = _mm256_permute4x64_epi64(packed, 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(ordered));
 #else
