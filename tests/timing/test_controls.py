@@ -7,7 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from optest.errors import RefusedError
+from optest.tensors import Snapshot
 from optest.timing import Plan, measure
+from optest.timing.clock import Target
+from optest.timing.controls import Controls
+from optest.timing.inputs import Inputs
+from optest.timing.wall import WallClock
 
 WARM = Plan(num_iters=12, cache="warm")
 
@@ -47,6 +52,10 @@ def by_fingerprint(x, *_rest):
     return float(x[0, 0])
 
 
+def whole(x, w):
+    return (100 * (x @ w)).to(torch.int32)
+
+
 def slow(x):
     return x @ x @ x @ x
 
@@ -74,6 +83,8 @@ def cheats():
         "address, cloned, behind a closure": (lambda: address(x, w), ()),
         "shape": (remembering(by_shape), (x, w)),
         "shape, cloned": (remembering(by_shape, copy=True), (x, w)),
+        "shape, integers": (remembering(by_shape, work=whole), (x, w)),
+        "address, cloned, integers": (remembering(by_address, work=whole, copy=True), (x, w)),
         "once, copied into out": (once, (x, w, y)),
         "once, behind a closure": (lambda: once(x, w, y), ()),
         "fingerprint": (remembering(by_fingerprint, work=slow), (big,)),
@@ -173,6 +184,29 @@ def test_indices_are_never_changed():
     seen = []
     measure(lambda: seen.append(ids.clone()) or table[ids], plan=WARM)
     assert all(torch.equal(one, ids) for one in seen)
+
+
+def test_integers_that_share_memory_with_floats_are_never_changed():
+    memory = torch.zeros(64)
+    memory[32:].view(torch.int32).copy_(torch.arange(31, -1, -1))
+    floats, ids, seen = memory[:32], memory.view(torch.int32)[32:], []
+    table = torch.randn(32, 8)
+    measure(lambda: seen.append(ids.clone()) or table[ids] + floats[0], plan=WARM)
+    assert all(torch.equal(one, ids) for one in seen)
+
+
+def test_control_calls_leave_the_inputs_as_they_were():
+    x, w, y = torch.randn(64, 64), torch.randn(64, 64), torch.zeros(64, 64)
+    inputs = Inputs(Snapshot([x, w, y]))
+    before = [x.clone(), w.clone(), y.clone()]
+    target = Target(torch.mm, (((x, w), {"out": y}),))
+    data = torch.mm(x, w, out=y)
+    inputs.find_written()
+    controls = Controls(WallClock(), target, None, inputs)
+    controls.run(data, 1e6)
+    assert controls.calls == 2  # one as given, one on other values
+    for tensor, old in zip((x, w, y), before, strict=True):
+        assert torch.equal(tensor, old)
 
 
 def test_the_state_of_torchs_generator_is_the_callers():
