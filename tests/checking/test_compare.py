@@ -83,6 +83,10 @@ REJECTED = {
     "C7 int64 beyond fp64": (
         _t(2**53 + 1, dtype=torch.int64), _t(2**53, dtype=torch.int64), EXACT, "mismatch",
     ),
+    "C7 int64 just beyond a bound": (
+        _t(0, dtype=torch.int64), _t(2**53 + 1, dtype=torch.int64),
+        Tolerance(rtol=0.0, atol=2.0**53), "mismatch",
+    ),
     "C7 int32 extremes": (
         _t(-(2**31), dtype=torch.int32), _t(2**31 - 1, dtype=torch.int32), Tolerance(), "mismatch",
     ),
