@@ -91,10 +91,11 @@ def test_a_call_made_before_by_the_caller_is_undone_too(num_warmup):
 
 
 @pytest.mark.parametrize("num_warmup", [0, 2])
-def test_values_written_in_place_do_not_run_away(num_warmup):
+@pytest.mark.parametrize("rotate", [0, 3])
+def test_values_written_in_place_do_not_run_away(num_warmup, rotate):
     a, seen = torch.ones(4), []
-    plan = Plan(num_iters=200, num_warmup=num_warmup, cache="warm")
-    measure(lambda: seen.append(float(a.mul_(2.0)[0])), plan=plan)
+    plan = Plan(num_iters=200, num_warmup=num_warmup, num_rotate_args=rotate, cache="warm")
+    measure(lambda x: seen.append(float(x.mul_(2.0)[0])), (a,), plan=plan)
     assert max(seen) <= 2.0**16
     assert torch.equal(a, torch.full((4,), 2.0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 
 import numpy as np
@@ -64,6 +65,8 @@ def test_an_operator_of_ours_is_compared_with_one_of_its_kind(name, args, words,
     assert type(no_op.target.func) is type(func)
     assert no_op.target.func(*no_op.target.sets[0][0]) is None
     assert no_op.wake() is None
+    woken = [other for other, _ in inspect.getclosurevars(no_op.wake).nonlocals["others"]]
+    assert no_op.target.func not in woken  # else it would be warm, and the operator's own not
 
 
 @pytest.mark.parametrize("func", [torch.mm, torch.ops.aten.mm, lambda: 1, torch.nn.Linear(2, 2)])
