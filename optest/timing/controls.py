@@ -125,7 +125,7 @@ class Controls:
         return reading
 
     def _seen(self, floats: FloatInputs) -> float:
-        """Time of a call on the same values as the one before; made again where it was preempted."""
+        """Time of a call on the values of the call before; made again where it was preempted."""
         for _ in range(_TRIES):
             floats.rewrite()
             self.inputs.restore_written()
