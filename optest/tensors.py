@@ -20,8 +20,8 @@ def tensors_in(*roots: object) -> list[torch.Tensor]:
     """Every dense tensor reachable from ``roots``, each object once, in the order met.
 
     Looks into lists, tuples, sets, mappings, dataclasses, modules, instances, partials, bound
-    methods, and a function's closure, defaults, and the globals its code names: tensors, containers,
-    modules, and functions of the same file.
+    methods, and a function's closure, defaults, and the globals its code names: tensors,
+    containers, modules, and functions of the same file.
     """
     found: list[torch.Tensor] = []
     seen: set[int] = set()

@@ -117,7 +117,7 @@ class _Measurement:
             return False
         known = done.samples.kept()[:-1]
         overhead = done.samples.overhead_us
-        slow = stats.quantile(known, 0.9) - (stats.median(overhead) if overhead else 0.0)
+        slow = stats.quantile(known, 0.75) - (stats.median(overhead) if overhead else 0.0)
         for again in (True, True, False):
             if done.latest_us() <= _FAR * slow + _COLD_CODE_US:
                 return False
