@@ -21,47 +21,48 @@ template <class T>
 constexpr bool kFine = sizeof(T) == 4;
 
 #if defined(OPTEST_ISA_AVX512)
-// 2^x to 1e-7 of it, and what rounds off x; x may be any number. The machine takes the fraction of x and
+// 2^x to 4e-6 of it, and what rounds off x; x may be any number. The machine takes the fraction of x and
 // scales by the rest.
 OPTEST_INLINE F power_of_two(F x) {
-  static constexpr float kPolynomial[] = {0.999999898f,  0.69315449f,    0.240141818f,
-                                          0.0558603371f, 0.00894959042f, 0.00189375406f};
+  static constexpr float kPolynomial[] = {1.00000349f, 0.692972922f, 0.241604357f, 0.0517449978f,
+                                          0.0136703095f};
   constexpr int kBelow = 1;  // rounding down, to no bits after the point
   const F fraction = (F)_mm512_reduce_ps((__m512)x, kBelow);
   return (F)_mm512_scalef_ps((__m512)polynomial(fraction, kPolynomial), (__m512)x);
 }
 #endif
 
-// e^x to 1e-7 or, less exact, 4e-6 of it, for |x| up to kEdge, where 1 + e^x has a reciprocal that is no
-// denormal: 2^n e^r with |r| at most ln(2)/2 and a polynomial for e^r.
-constexpr float kEdge = 87.0f;
+// e^x for |x| up to 87, by a polynomial for e^r, |r| at most ln(2)/2: to 1e-7 of it or, less exact, 4e-6.
+// Beyond, e^87 or infinity, e^-87 or zero.
 template <bool kExact>
 OPTEST_INLINE F exponential(F x) {
-  static constexpr float kPolynomial[] = {1.0f,           1.00000004f,    0.500000005f, 0.166664145f,
-                                          0.0416663516f, 0.0083752102f, 0.00139412131f};
-  static constexpr float kShort[] = {1.0f, 0.999962143f, 0.499993696f, 0.167923948f, 0.0418760635f};
 #if defined(OPTEST_ISA_AVX512)
   if constexpr (!kExact) return power_of_two(x * 1.44269504f);
 #endif
+  static constexpr float kPolynomial[] = {1.0f,           1.00000004f,    0.500000005f, 0.166664145f,
+                                          0.0416663516f, 0.0083752102f, 0.00139412131f};
+  static constexpr float kShort[] = {1.0f, 0.999962143f, 0.499993696f, 0.167923948f, 0.0418760635f};
+  constexpr float kEdge = 87.0f;
   const F within = at_least(at_most(x, splat(kEdge)), splat(-kEdge));
   // 1.5 * 2^23 rounds the product to an integer and leaves it in the low bits.
   const F shifted = fma(within, splat(1.44269504f), splat(0x1.8p23f));
   const F n = shifted - 0x1.8p23f;
   const F power = (F)(((U)shifted + 127u) << 23);
+  F value;
   if constexpr (kExact) {
     // ln(2) in two parts, of which the first has room for n times it.
     const F high = fnma(n, splat(0x1.62e4p-1f), within);
-    return polynomial(fnma(n, splat(1.42860682e-6f), high), kPolynomial) * power;
+    value = polynomial(fnma(n, splat(1.42860682e-6f), high), kPolynomial) * power;
   } else {
-    return polynomial(fnma(n, splat(0.693147181f), within), kShort) * power;
+    value = polynomial(fnma(n, splat(0.693147181f), within), kShort) * power;
   }
+  return choose(x > kEdge, (F)(U{} + kInf), value);
 }
 
-// 1 / (1 + e^-x); zero below -kEdge.
+// 1 / (1 + e^-x).
 template <bool kExact>
 OPTEST_INLINE F sigmoid(F x) {
-  const F value = reciprocal_of(exponential<kExact>(-x) + 1.0f);
-  return choose(x < -kEdge, F{}, value);
+  return reciprocal_of(exponential<kExact>(-x) + 1.0f);
 }
 
 template <bool kExact>
@@ -79,7 +80,7 @@ struct Gelu {
                                       -0.260961228f, 0.14654583f,  -0.029679522f};
     static constexpr float kShort[] = {0.120236073f,   0.111931674f, 0.151680075f,
                                        -0.0313248388f, 0.228980591f, -0.0815045327f};
-    constexpr float kFar = 13.0f;  // where the tail passes below e^-kEdge
+    constexpr float kFar = 13.0f;  // where e^-x^2/2 passes below e^-84
     const F magnitude = at_most((F)((U)x & kAbs), splat(kFar));
     const F t = reciprocal_of(fma(magnitude, splat(kExact ? 0.35f : 0.3f), splat(1.0f)));
     F share;
@@ -106,8 +107,8 @@ struct GeluTanh {
 template <class T, class Activation>
 void activate_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
   const auto both = [](F a, F b) OPTEST_LAMBDA { return Activation::of(a) * b; };
-  map<T>(static_cast<T*>(out), n, past_caches, both, static_cast<const T*>(gate),
-      static_cast<const T*>(up));
+  map<T>(static_cast<T*>(out), n, past_caches, both, streamed(static_cast<const T*>(gate)),
+         streamed(static_cast<const T*>(up)));
 }
 
 template <class T>

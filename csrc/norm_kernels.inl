@@ -32,11 +32,12 @@ OPTEST_INLINE void normalise(const T* x, T* out, const float* weight, int64_t n,
 // Elements that the weight of a row of n must have room for.
 inline int64_t columns_room(int64_t n) { return (n + kPair - 1) / kPair * kPair; }
 
-// A weight of dtype W as the Columns of rows of T.
+// A weight of dtype W as the Columns of rows of T, every NaN a plain one (see round_to_bf16).
 template <class T, class W>
 void order_weight(const void* weight, float* columns, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    columns[order_as<T>(i)] = load_part(static_cast<const W*>(weight) + i, 1)[0];
+    const float value = load_part(static_cast<const W*>(weight) + i, 1)[0];
+    columns[order_as<T>(i)] = value == value ? value : NAN;
   }
 }
 
@@ -55,6 +56,6 @@ void fused_add_rmsnorm_row(void* x, void* residual, const float* weight, int64_t
   T* const in = static_cast<T*>(x);
   T* const sum = static_cast<T*>(residual);
   const auto add = [](F a, F b) OPTEST_LAMBDA { return a + b; };
-  map<T>(sum, n, false, add, static_cast<const T*>(in), static_cast<const T*>(sum));
+  map<T>(sum, n, false, add, streamed<T>(in), streamed<T>(sum));
   normalise<T>(sum, in, weight, n, eps, static_cast<const T*>(ahead), false);
 }

@@ -66,11 +66,10 @@ constexpr bool kShortMantissa<float> = false;
 OPTEST_INLINE F clamp(F value, F limit) { return at_least(at_most(value, limit), -limit); }
 
 // n elements by one scale. `bounded` says that the scale was found from these elements: an ordinary one
-// then promises that all are numbers and that no quotient passes the largest finite value. `ahead` is
-// what will be read next, or x itself.
+// then promises that all are numbers and that no quotient passes the largest finite value.
 template <class T, class Q>
-OPTEST_NOINLINE void quantise(const T* x, Q* out, int64_t n, float scale, bool bounded,
-                              const T* ahead, bool past_caches) {
+OPTEST_NOINLINE void quantise(Ahead<T> in, Q* out, int64_t n, float scale, bool bounded,
+                              bool past_caches) {
   const F divisor = splat(scale);
   const F reciprocal = splat(1.0f / scale);
   // Beyond the limit all saturates; an infinity would spoil the remainder.
@@ -85,7 +84,6 @@ OPTEST_NOINLINE void quantise(const T* x, Q* out, int64_t n, float scale, bool b
   const auto fastest = [=](F v) OPTEST_LAMBDA {
     return encode(multiply_by_reciprocal(v, divisor, reciprocal), Q{});
   };
-  const Ahead<T> in{x, ahead};
   if constexpr (kShortMantissa<T>) {
     if (is_ordinary(scale)) {
       return bounded ? map<T>(out, n, past_caches, fastest, in)
@@ -115,8 +113,7 @@ uint32_t largest_bits_of(const void* x, int64_t n) {
 template <class T, class Q>
 void quantise_by(const void* x, void* out, int64_t n, float scale, bool bounded,
                  bool past_caches) {
-  const T* const from = static_cast<const T*>(x);
-  quantise(from, static_cast<Q*>(out), n, scale, bounded, from, past_caches);
+  quantise(streamed(static_cast<const T*>(x)), static_cast<Q*>(out), n, scale, bounded, past_caches);
 }
 
 constexpr int64_t kStaged = 8192;
@@ -134,7 +131,7 @@ void quantise_groups(const T* x, Q* out, float* scales, int64_t n, int64_t group
   Q* const to = staging ? staged : out;
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     const int64_t some = n - i < group ? n - i : group;
-    quantise(x + i, to + i, some, scales[g], true, ahead + i, past_caches && !staging);
+    quantise(Ahead<T>{x + i, ahead + i}, to + i, some, scales[g], true, past_caches && !staging);
   }
   if (staging) stream(out, staged, n);
 }

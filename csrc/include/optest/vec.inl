@@ -95,12 +95,14 @@ OPTEST_INLINE F fms(F a, F b, F c) { return a * b - c; }
 OPTEST_INLINE F fnma(F a, F b, F c) { return c - a * b; }
 #endif
 
-// 1 / value to an ulp, for normal values whose reciprocal is normal. A division takes longer only where
-// vectors are widest.
+// 1 / value to an ulp, for value >= 1. A division takes longer where vectors are widest.
 OPTEST_INLINE F reciprocal_of(F value) {
 #if defined(OPTEST_ISA_AVX512)
   const F near = (F)_mm512_rcp14_ps((__m512)value);
-  return fma(fnma(value, near, splat(1.0f)), near, near);
+  const F better = fma(fnma(value, near, splat(1.0f)), near, near);
+  // The correction makes a NaN of 1 / infinity; the table puts zero there and leaves the rest.
+  const __m512i zero_for_infinity = _mm512_set1_epi32(8 << 20);
+  return (F)_mm512_fixupimm_ps((__m512)better, (__m512)value, zero_for_infinity, 0);
 #else
   return 1.0f / value;
 #endif
@@ -186,14 +188,18 @@ OPTEST_INLINE void store_low(uint8_t* to, U value) {
 
 OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
 
-// The bf16 in the upper half of each lane; what is below is left over.
+// The bf16 in the upper half of each lane; what is below is left over. A NaN stays one unless all the
+// upper bits of its payload are set and some of the lower: none that arithmetic makes of bf16 and fp16.
 OPTEST_INLINE U round_to_bf16(F value) {
   const U bits = (U)value;
-  const U rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-  return choose(exceeds(bits & kAbs, kInf), U{} + 0x7fc00000u, rounded);
+  return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
 
-OPTEST_INLINE void store(Bf16* to, F value) { store_low(&to->bits, round_to_bf16(value) >> 16); }
+OPTEST_INLINE void store(Bf16* to, F value) {
+  const U rounded = round_to_bf16(value);
+  const I is_nan = exceeds((U)value & kAbs, kInf);
+  store_low(&to->bits, choose(is_nan, U{} + 0x7fc00000u, rounded) >> 16);
+}
 
 OPTEST_INLINE void store(Fp16* to, F value) {
 #if defined(OPTEST_ISA_AVX512)
@@ -341,6 +347,13 @@ struct Ahead {
   const T* next;
 };
 
+// A long run read once: 2 KiB are under way, which is more than the processor dares by itself where
+// several runs are read at once.
+template <class T>
+OPTEST_INLINE Ahead<T> streamed(const T* in) {
+  return {in, in + 2048 / sizeof(T)};
+}
+
 // A number for each column, in the order in which load_pair splits the rows it meets (order_as).
 struct Columns {
   const float* at;
@@ -382,11 +395,11 @@ OPTEST_INLINE void put(Out* to, const Fn& fn, Pairs... in) {
 }
 
 // out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, an Ahead or Columns. With
-// past_caches the output is staged in runs that stay in the first-level cache and leaves them in whole
-// lines.
+// past_caches the output is staged in the first-level cache and leaves it in whole lines, in runs so short
+// that memory is never long without work.
 template <class T, class Out, class Fn, class... In>
 OPTEST_INLINE void map(Out* out, int64_t n, bool past_caches, const Fn& fn, In... in) {
-  constexpr int64_t run = 8192 / sizeof(Out);
+  constexpr int64_t run = 1024 / sizeof(Out);
   alignas(64) Out staged[run];
   for (int64_t begin = 0; begin < n; begin += run) {
     const int64_t end = n - begin < run ? n : begin + run;
