@@ -184,11 +184,15 @@ def one_of(*names: str) -> Callable[[str], torch.dtype]:
 
     @with_form(f"one or more of {expected}")
     def parse(value: str) -> torch.dtype:
+        taken = [_resolve(name) for name in names if _is_available(name)]
         parts = split(value)
-        found = _lookup(_canonical(parts[0])) if len(parts) == 1 else None
-        if found is not None and found in [_resolve(name) for name in names if _is_available(name)]:
-            return found
-        hint = _suggestion(_canonical(value), names)
+        found = [_lookup(_canonical(part)) for part in parts]
+        wrong = [part for part, dtype in zip(parts, found, strict=True) if dtype not in taken]
+        if len(found) == 1 and found[0] is not None and not wrong:
+            return found[0]
+        hint = f" (separate with blanks: {' '.join(parts)})" if parts else ""
+        if wrong:
+            hint = _suggestion(_canonical(wrong[0]), names)
         message = f"{value!r}{hint}: this op takes {expected}, separated by blanks"
         raise argparse.ArgumentTypeError(message)
 

@@ -65,7 +65,12 @@ def tensor_load(filename: str) -> torch.Tensor:
 
 
 def save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write named tensors as bytes with dtype and shape beside: the format knows few dtypes."""
+    """Write named tensors as bytes with dtype and shape beside: the format knows few dtypes.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     stored: dict[str, torch.Tensor] = {}
@@ -76,7 +81,10 @@ def save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
             f"{str(tensor.dtype).removeprefix('torch.')}:{','.join(map(str, tensor.shape))}"
         )
         stored[name] = dense.reshape(-1).view(torch.uint8)
-    save_file(stored, path, metadata=notes)
+    try:
+        save_file(stored, path, metadata=notes)
+    except SafetensorError as error:
+        raise OSError(f"{str(path)!r}: {error}") from None
 
 
 def load(path: Path) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -11,16 +12,24 @@ from typing import TYPE_CHECKING
 
 from optest.cases import text
 from optest.errors import SettingError
+from optest.log import logger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_DEEPEST = 12  # a list that holds itself has no end
+
 
 class Events:
-    """Appends lines to a file; each is one write, so that child processes may share the file."""
+    """Appends lines to a file; each is one write, so that child processes may share the file.
+
+    ``failed`` is True once a line could not be written: the file does not hold all that happened.
+    """
 
     def __init__(self, path: Path) -> None:
+        self.failed = False
         self._path = path
+        self._torn = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -29,17 +38,34 @@ class Events:
             raise SettingError(f"{message} ({error.strerror}).") from None
 
     def write(self, event: str, **fields: object) -> None:
-        """Append ``{"event": …, "time": …, "pid": …, …}``."""
+        """Append ``{"event": …, "time": …, "pid": …, …}``; a full disk stops no run."""
         record = {"event": event, "time": time.time(), "pid": os.getpid(), **fields}
         line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False) + "\n"
-        os.write(self._file, line.encode("utf-8", "replace"))
+        try:
+            self._append(line.encode("utf-8", "replace"))
+        except OSError as error:
+            if not self.failed:
+                logger.error(
+                    "OPTEST_EVENTS=%s: could not be written (%s): events are missing from it",
+                    self._path,
+                    error.strerror,
+                )
+            self.failed = True
+
+    def _append(self, line: bytes) -> None:
+        if self._torn:  # end the line that a full disk cut off
+            line = b"\n" + line
+        written = os.write(self._file, line)
+        self._torn = 0 < written < len(line)
+        if self._torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def plain(value: object) -> object:  # noqa: PLR0911 - one line a kind
+def plain(value: object, depth: int = 0) -> object:  # noqa: PLR0911 - one line a kind
     """``value`` as JSON can hold it: results whole, NaN and infinities as None or text."""
     to_dict = getattr(value, "to_dict", None)
     if isinstance(value, float) and callable(to_dict):
-        return plain(to_dict())
+        return plain(to_dict(), depth)
     if isinstance(value, float):
         return None if math.isnan(value) else (float(value) if math.isfinite(value) else str(value))
     if isinstance(value, (bool, type(None))):
@@ -48,8 +74,8 @@ def plain(value: object) -> object:  # noqa: PLR0911 - one line a kind
         return int(value)
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, (list, tuple)):
+        return [plain(item, depth + 1) for item in value]
     return text.of_value(value)

@@ -34,7 +34,7 @@ def flag(name: str, rows: Iterable[Mapping[str, object]]) -> list[str]:
     said = []
     for row in rows:
         for column, value in row.items():
-            ceiling = _ceiling(column)
+            ceiling = _ceiling(str(column))
             if ceiling and isinstance(value, float) and value > ceiling:
                 said.append(
                     f"{name}: {column} = {value:.6g} is more than this machine can do "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from optest.cases.dump import save
 from optest.log import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
     from optest.cases.case import Case
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 _LONGEST_NAME = 150
+
+# What this process has named: the same name twice is two failures, and both are kept. What an
+# earlier process left under a name is replaced.
+_folders: dict[Path, str] = {}
+_files: set[Path] = set()
 
 
 def wanted() -> bool:
@@ -31,8 +39,8 @@ def save_pair(session: Session, msg: str, reference: torch.Tensor, candidate: to
     if folder is None or session.expecting_failure:
         return
     name = session.case.id if session.case else "outside"
-    _write(folder / safe_name(name) / f"{safe_name(msg or 'check')}.safetensors",
-           {"reference": reference, "candidate": candidate})  # fmt: skip
+    tensors = {"reference": reference, "candidate": candidate}
+    _write(_folder_of(folder, name), safe_name(str(msg) or "check"), tensors)
 
 
 def save_inputs(case: Case) -> None:
@@ -41,7 +49,7 @@ def save_inputs(case: Case) -> None:
     if folder is None or not case.inputs:
         return
     tensors = {f"tensor_{n}": tensor for n, tensor in enumerate(case.inputs)}
-    _write(folder / safe_name(case.id) / "inputs.safetensors", tensors)
+    _write(_folder_of(folder, case.id), "inputs", tensors)
 
 
 def safe_name(text: str) -> str:
@@ -49,7 +57,22 @@ def safe_name(text: str) -> str:
     return _UNSAFE.sub("_", text)[:_LONGEST_NAME].lstrip(".") or "_"
 
 
-def _write(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+def _folder_of(parent: Path, identity: str) -> Path:
+    """A folder for each id, ``-2`` … where two ids make the same name."""
+    numbered = _numbered(parent, safe_name(identity))
+    return next(path for path in numbered if _folders.setdefault(path, identity) == identity)
+
+
+def _numbered(parent: Path, name: str, ending: str = "") -> Iterator[Path]:
+    yield parent / f"{name}{ending}"
+    for n in itertools.count(2):
+        yield parent / f"{name}-{n}{ending}"
+
+
+def _write(folder: Path, name: str, tensors: dict[str, torch.Tensor]) -> None:
+    numbered = _numbered(folder, name, ".safetensors")
+    path = next(path for path in numbered if path not in _files)
+    _files.add(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(tensors, path)

@@ -141,9 +141,10 @@ def _only(value: object) -> tuple[frozenset[str] | None, str]:
         return None, text
     try:
         lines = Path(text).expanduser().read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # RuntimeError: ~ of no user
         message = f"OPTEST_ONLY={text!r}: expected a file of case ids, one a line, or one case id"
-        raise SettingError(f"{message} ({error.strerror}).") from None
+        reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise SettingError(f"{message} ({getattr(error, 'strerror', reason)}).") from None
     return frozenset(line.strip() for line in lines if line.strip()), ""
 
 
@@ -196,9 +197,28 @@ def expect_failure() -> Iterator[None]:
         session.note_failure("expect_failure(): a check was meant to fail and none did")
 
 
-def rerun_command(case_id: str, argv: Sequence[str]) -> str:
-    """A shell line that runs one case alone."""
-    import shlex
+_CHANGES_RESULTS = (
+    "OPTEST_SEED",
+    "OPTEST_GFX",
+    "OPTEST_ISA",
+    "OPTEST_CACHE",
+    "OPTEST_GUARDS",
+    "OPTEST_NATIVE",
+)
 
-    only = f"OPTEST_ONLY={shlex.quote(case_id)}"
-    return " ".join((only, "python", *(shlex.quote(argument) for argument in argv)))
+
+def rerun_command(case_id: str, argv: Sequence[str]) -> str:
+    """A shell line that runs one case alone, ``OPTEST_ONLY`` first, under the same settings.
+
+    Where the program came from ``-c`` or standard input there is no such line: it says what to set.
+    """
+    import shlex
+    import sys
+
+    words = [f"OPTEST_ONLY={shlex.quote(case_id)}"]
+    values = ((name, os.environ.get(name, "")) for name in _CHANGES_RESULTS)
+    words += [f"{name}={shlex.quote(value)}" for name, value in values if value.strip()]
+    if not argv or argv[0] in ("-c", "-", ""):
+        source = argv[0] if argv and argv[0] else "standard input"
+        return f"(run from {source}: set {' '.join(words)})"
+    return " ".join((*words, *map(shlex.quote, (sys.executable or "python", *argv))))

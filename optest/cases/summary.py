@@ -23,8 +23,7 @@ def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Print the rows as one markdown table under ``name`` and return them as a DataFrame.
 
     Rows of cases that did not run (filtered out, or collected) are left out. Rows of two test
-    functions with different parameters make no sense in one table: they are printed apart, and the
-    process exits 1.
+    functions make no sense in one table: they are printed apart, and the process exits 1.
 
     Raises:
         UsageError: a row is no mapping.
@@ -67,23 +66,22 @@ def _printed(session: Session, rows: list[Mapping[str, Any]]) -> None:
 
 
 def _by_function(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Rows apart where their left columns differ; plain dicts go with the first group."""
-    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    names: dict[tuple[str, ...], str] = {}
+    """Rows apart where function or left columns differ; plain dicts go with the first group."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
     for row in rows:
-        key = row.arguments if isinstance(row, Row) else next(iter(groups), ())
+        first = next(iter(groups), ("rows", ()))
+        key = (row.function, row.arguments) if isinstance(row, Row) else first
         groups.setdefault(key, []).append(row)
-        names.setdefault(key, row.function if isinstance(row, Row) else "rows")
     out: dict[str, list[Mapping[str, Any]]] = {}
-    for key, group in groups.items():
-        label = names[key] if names[key] not in out else f"{names[key]}({', '.join(key)})"
+    for (function, parameters), group in groups.items():
+        label = function if function not in out else f"{function}({', '.join(parameters)})"
         out[label] = group
     return out
 
 
 def _advice(name: str, functions: list[str]) -> str:
     return (
-        f"summarize({name!r}): rows of {', '.join(functions)} have different parameters and are "
+        f"summarize({name!r}): rows of {', '.join(functions)} do not belong in one table and are "
         "printed apart: call summarize once for each test function"
     )
 

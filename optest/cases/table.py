@@ -10,6 +10,7 @@ from optest.cases import text
 from optest.checking import Verdict
 
 _WHOLE_FROM = 99999.5  # from where five digits leave no room for a fraction
+_LARGE_FROM = 1e15  # from where a float's digits are no longer all its own
 _SMALL_BELOW = 1e-4
 
 
@@ -17,14 +18,14 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """A pipe table of the rows, columns in the order in which they first appear.
 
     Numbers are right-aligned; a missing or untimed value is an empty cell; text is never read as a
-    number; pipes and line breaks are escaped.
+    number; pipes, line breaks and control characters are escaped.
     """
     from tabulate import tabulate
 
     columns = columns_of(rows)
     cells = [[cell(row.get(column, "")) for column in columns] for row in rows]
     align = ["right" if _is_numeric(rows, column) else "left" for column in columns]
-    heads = [_escape(column) for column in columns]
+    heads = [_escape(str(column)) for column in columns]
     return tabulate(
         cells, headers=heads, tablefmt="pipe", colalign=align if rows else (), disable_numparse=True
     )
@@ -64,7 +65,7 @@ def _number(value: float) -> str:
         return ""
     if math.isinf(value):
         return str(value)
-    if abs(value) >= _WHOLE_FROM:
+    if _WHOLE_FROM <= abs(value) < _LARGE_FROM:
         return f"{value:.0f}"
     if 0 < abs(value) < _SMALL_BELOW:
         return f"{value:.2g}"
@@ -72,7 +73,7 @@ def _number(value: float) -> str:
 
 
 def _escape(words: str) -> str:
-    return " ".join(words.splitlines()).replace("|", "\\|")
+    return text.escaped(" ".join(words.splitlines())).replace("|", "\\|")
 
 
 def _is_numeric(rows: Sequence[Mapping[str, Any]], column: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import hashlib
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from optest import dtypes
@@ -17,7 +19,13 @@ from optest import dtypes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from _typeshed import DataclassInstance
+
 _LONGEST = 80
+_DEEPEST = 12
+_CUT = "..."
+# Terminals act on these, tabulate takes one for a rule, and surrogates cannot be encoded.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ADDRESS = re.compile(r"\s*(?:object )?at 0x[0-9a-fA-F]+")
 _SHORT = {
     torch.bfloat16: "bf16",
@@ -61,19 +69,30 @@ def unwrap_dtype(value: object) -> object:
 
 def of_value(value: object) -> str:
     """Text for an id or a table cell: one line, no memory address, at most 80 characters."""
-    return _short(_one_line(_raw(value)))
+    return _short(escaped(_one_line(_raw(value))))
+
+
+def escaped(text: str) -> str:
+    """``text`` with its control characters, and what no encoding can hold, by their codes."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def cell(value: object) -> object:
     """What a row holds for an argument: numbers, text, booleans and None as they are, else text."""
-    value = unwrap_dtype(value)
+    value = _plain_number(unwrap_dtype(value))
     if type(value) in (int, float, str, bool, type(None)):
         return value
     return of_value(value)
 
 
-def _raw(value: object) -> str:  # noqa: PLR0911 - one line a kind
-    value = unwrap_dtype(value)
+def _plain_number(value: object) -> object:
+    if isinstance(value, (np.number, np.bool_, np.ndarray)) and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def _raw(value: object, inside: tuple[int, ...] = ()) -> str:
+    value = _plain_number(unwrap_dtype(value))
     if isinstance(value, torch.dtype):
         return of_dtype(value)
     if isinstance(value, torch.Tensor):
@@ -84,17 +103,33 @@ def _raw(value: object) -> str:  # noqa: PLR0911 - one line a kind
         return str(value)
     if isinstance(value, pathlib.PurePath):
         return value.as_posix()
+    return _of_container(value, inside)
+
+
+def _of_container(value: object, inside: tuple[int, ...]) -> str:
+    if id(value) in inside or len(inside) >= _DEEPEST:
+        return _CUT  # it holds itself, or might as well
+    inside = (*inside, id(value))
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_raw(k)}:{_raw(v)}" for k, v in value.items()) + "}"
+        return _joined((f"{_raw(k, inside)}:{_raw(v, inside)}" for k, v in value.items()), "{}")
     if isinstance(value, (list, tuple)):
-        return _sequence(value, "[]" if isinstance(value, list) else "()")
+        items = (_raw(item, inside) for item in value)
+        return _joined(items, "[]" if isinstance(value, list) else "()")
     if isinstance(value, (set, frozenset)):
-        return _sequence(sorted(map(_raw, value)), "{}")
+        return _joined(sorted(_raw(item, inside) for item in value), "{}")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__ + _joined(_fields(value, inside), "()")
     return _of_object(value)
 
 
-def _sequence(items: Iterable[object], brackets: str) -> str:
-    return brackets[0] + ",".join(map(_raw, items)) + brackets[1]
+def _joined(items: Iterable[str], brackets: str) -> str:
+    return brackets[0] + ",".join(items) + brackets[1]
+
+
+def _fields(value: DataclassInstance, inside: tuple[int, ...]) -> Iterable[str]:
+    # Not by its repr: that of a set of strings has another order in every process.
+    shown = (field.name for field in dataclasses.fields(value) if field.repr)
+    return (f"{name}={_raw(getattr(value, name, None), inside)}" for name in shown)
 
 
 def _of_object(value: object) -> str:

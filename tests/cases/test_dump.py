@@ -94,9 +94,40 @@ def test_a_failing_case_leaves_its_tensors(check, monkeypatch, tmp_path):
     assert torch.equal(load(folder / "inputs.safetensors")["tensor_0"], torch.arange(4.0))
 
 
+def test_checks_of_one_name_keep_a_file_each(check, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPTEST_SAVE_FAILED", str(tmp_path / "kept"))
+
+    @benchmark()
+    def test_op(kind):
+        got, _ = run_perftest(lambda: torch.zeros(4))
+        for value, msg in enumerate(("a/b", "a:b", "a_b", "a_b-2", "", "inputs"), 1):
+            checkAllclose(torch.full((4,), float(value)), got, msg=msg, printLog=False)
+        return {"x": 1}
+
+    from optest.cases.dump import load
+
+    for kind in ("a/b", "a:b", "q" * 200 + "/"):
+        test_op(kind)
+    folders = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert len(folders) == 3
+    assert folders[:2] == ["test_dump.py_test_op_kind=a_b_", "test_dump.py_test_op_kind=a_b_-2"]
+    for folder in folders:
+        kept = {path.stem: load(path) for path in (tmp_path / "kept" / folder).iterdir()}
+        values = {name: int(pair["reference"][0]) for name, pair in kept.items() if len(pair) > 1}
+        assert values == {"a_b": 1, "a_b-2": 2, "a_b-3": 3, "a_b-2-2": 4, "check": 5, "inputs": 6}
+
+
 def test_a_folder_that_cannot_be_written_costs_no_verdict(check, monkeypatch, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("OPTEST_SAVE_FAILED", str(blocked))
     assert not checkAllclose(torch.ones(3), torch.zeros(3), printLog=False).passed
     assert check.session.failures
+
+
+def test_a_file_that_cannot_be_written_costs_no_verdict(check, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPTEST_SAVE_FAILED", str(tmp_path / "kept"))
+    (tmp_path / "kept" / "outside" / "x.safetensors").mkdir(parents=True)
+    assert not checkAllclose(torch.ones(3), torch.zeros(3), msg="x", printLog=False).passed
+    with pytest.raises(OSError, match="directory"):
+        tensor_dump(torch.ones(3), "x", dir=str(tmp_path / "kept" / "outside"))

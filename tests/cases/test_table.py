@@ -32,6 +32,12 @@ from optest.timing import Timing
         ("a|b", "a\\|b"),
         ("two\nlines", "two lines"),
         ("-5", "-5"),
+        ("\x01", "\\x01"),
+        ("a\tb\x00\x7f", "a\\tb\\x00\\x7f"),
+        (1e300, "1e+300"),
+        (-1e15, "-1e+15"),
+        (1.5e14, "150000000000000"),
+        (10**16, "10000000000000000"),
         ("🚀", "🚀"),
         (np.float32(2.5), "2.5"),
         (np.int64(7), "7"),
@@ -60,7 +66,7 @@ def test_an_int_column_with_a_missing_cell_stays_int():
 
 
 def test_every_row_is_one_line_whatever_the_text():
-    rows = [{"a": "x|y\nz"}, {"a": "w" * 200}, {"a": "-"}]
+    rows = [{"a": "x|y\nz"}, {"a": "w" * 200}, {"a": "-"}, {"a": "\x01"}, {"a": "\x1f"}]
     assert len(lines(rows)) == 2 + len(rows)
     assert "w" * 200 in table.markdown(rows)
 
@@ -79,6 +85,20 @@ def test_functions_with_different_parameters_are_not_merged(check, capsys):
     assert "call summarize once for each test function" in check.session.failures[0].reason
 
 
+def test_functions_with_the_same_parameters_are_not_merged(check, capsys):
+    summarize("both", [row({"m": 1}, "test_a", us=1.0), row({"m": 1}, "test_b", us=2.0)])
+    out = capsys.readouterr().out
+    assert "both (test_a) summary (markdown)" in out
+    assert "both (test_b) summary (markdown)" in out
+    assert "rows of test_a, test_b do not belong" in check.session.failures[0].reason
+
+
+def test_rows_of_one_function_are_one_table(check, capsys):
+    summarize("one", [row({"m": 1}, "test_a", us=1.0), row({"m": 2}, "test_a", err=2.0)])
+    assert capsys.readouterr().out.count("summary (markdown)") == 1
+    assert not check.session.failures
+
+
 def test_rows_that_did_not_run_are_left_out(check, capsys):
     skipped = Row({"m": 2}, function="test_a", case_id="f.py::test_a[m=2]")
     frame = summarize("some", [row({"m": 1}, "test_a", us=1.0), skipped])
@@ -89,6 +109,12 @@ def test_rows_that_did_not_run_are_left_out(check, capsys):
 def test_plain_dicts_are_welcome(check, capsys):
     summarize("plain", [{"m": 1, "us": 2.5}])
     assert "|   m |   us |" in capsys.readouterr().out
+
+
+def test_keys_that_are_no_text_are_columns_too(check, capsys):
+    frame = summarize("keys", [{1: 2, None: 3.0, ("a", "b"): "c"}])
+    assert "|   1 |   None | ('a', 'b')   |" in capsys.readouterr().out
+    assert len(frame) == 1
 
 
 def test_a_rate_no_machine_reaches_is_flagged(check, capsys, caplog):
