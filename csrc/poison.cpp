@@ -1,6 +1,5 @@
-// A CPU allocator that fills fresh memory with 0xFF bytes while it is switched on: NaN in every
-// IEEE-like float format and in e4m3fn, -1 in signed integers. It sits in front of torch's own
-// allocator and leaves freeing to it, so that switching it off costs one predictable branch.
+// A CPU allocator that fills fresh memory with one byte while it is switched on. It sits in front of
+// torch's own allocator and leaves freeing to it, so that switched off it costs one predictable branch.
 //
 // The stable ABI has no hook for allocators, so this file, alone in csrc, is built against c10: the
 // libraries are cached by torch version, and a new torch builds a new one.
@@ -16,7 +15,8 @@
 
 namespace {
 
-std::atomic<bool> poisoning{false};
+constexpr int kOff = -1;
+std::atomic<int> poison{kOff};
 
 class PoisonAllocator final : public c10::Allocator {
  public:
@@ -24,9 +24,8 @@ class PoisonAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t nbytes) override {
     c10::DataPtr memory = inner_->allocate(nbytes);
-    if (poisoning.load(std::memory_order_relaxed) && nbytes != 0) {
-      std::memset(memory.get(), 0xFF, nbytes);
-    }
+    const int byte = poison.load(std::memory_order_relaxed);
+    if (byte != kOff && nbytes != 0) std::memset(memory.get(), byte, nbytes);
     return memory;
   }
 
@@ -53,6 +52,7 @@ OPTEST_EXPORT void optest_poison_install() {
   (void)allocator;
 }
 
-OPTEST_EXPORT int optest_poison_set(int on) {
-  return poisoning.exchange(on != 0, std::memory_order_relaxed) ? 1 : 0;
+// Fills with `byte` from now on, or no longer where it is -1; returns what held before.
+OPTEST_EXPORT int optest_poison_set(int byte) {
+  return poison.exchange(byte, std::memory_order_relaxed);
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 _MAX_OBJECTS = 20_000
@@ -52,7 +54,9 @@ def has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _children(value: object) -> Iterator[object]:
-    if isinstance(value, Mapping):
+    if isinstance(value, np.ndarray):
+        yield from _of_array(value)
+    elif isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from value
@@ -89,12 +93,30 @@ def _of_function(function: types.FunctionType) -> Iterator[object]:
             continue
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
-    for name in function.__code__.co_names:
+    for name in _names(function.__code__):
         value = function.__globals__.get(name)
         # Of functions only those of the same file: what a library's know is the library's.
         here = isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__
-        if here or isinstance(value, (torch.Tensor, torch.nn.Module, list, tuple, dict)):
+        here = here or type(value).__module__ == function.__module__
+        if here or isinstance(
+            value, (torch.Tensor, torch.nn.Module, list, tuple, dict, np.ndarray)
+        ):
             yield value
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Names that the code uses, those of the lambdas and comprehensions inside it too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _of_array(array: np.ndarray[Any, Any]) -> Iterator[torch.Tensor]:
+    """The memory of a NumPy array as a tensor; of a read-only one, or of objects, none."""
+    if array.flags.writeable and array.dtype.kind in "biufc" and array.dtype.isnative:
+        with contextlib.suppress(TypeError, ValueError):  # dtypes and strides that torch lacks
+            yield torch.from_numpy(array)
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import traceback
 import weakref
@@ -18,7 +19,7 @@ from optest.cases.row import ERROR_COLUMN, Row
 from optest.cases.session import Collected
 from optest.errors import CheckFailedError, UsageError
 from optest.guards.outputs import Outputs
-from optest.guards.poison import fresh_memory_poisoned
+from optest.guards.poison import BUFFERS, fresh_memory_poisoned
 from optest.log import logger
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def _call(
     columns = {name: text.cell(value) for name, value in cases.shown(arguments).items()}
     row = Row(columns, function=function.__name__, case_id=identity)
     if not session.wants(identity):
+        session.filtered += 1
+        ending.install()
         return row
     if session.mode == "collect":
         return _collect(session, row, Collected(identity, wrapper, arguments), file)
@@ -129,8 +132,8 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
         with device.factories_allocate_there(), state.contained(case.id):
             state.seed_all(case.seed)
             case.outputs = Outputs()
-            guarded = session.guards != "off"
-            with fresh_memory_poisoned(on=guarded, device=device.target()):
+            byte = None if session.guards == "off" else BUFFERS
+            with fresh_memory_poisoned(byte, device=device.target()):
                 result = _invoke(function, case.arguments)
             _merge(row, result, function)
         row.status = "empty" if result is None and not case.verdicts else "passed"
@@ -175,8 +178,10 @@ def _merge(row: Row, result: object, function: _Function) -> None:
 
 
 def _finish(session: Session, case: Case, row: Row, error: str, seconds: float) -> None:
-    if row.status == "passed" and case.failures:
+    if row.status in ("passed", "empty", "skipped") and case.failures:
         row.status = "failed"
+    if row.status == "passed" and case.measured and not case.verdicts:
+        logger.warning("%s measured candidates and checked none of them", case.id)
     reason = error or "; ".join(dict.fromkeys(case.failures))[:_LONGEST_REASON]
     if row.status == "error":
         row[ERROR_COLUMN] = error
@@ -197,8 +202,11 @@ def _finish(session: Session, case: Case, row: Row, error: str, seconds: float) 
 
 
 def _belongs_to_pytest(exception: BaseException) -> bool:
-    # pytest.skip() and pytest.fail() inside a case are words to pytest, not crashes.
-    return type(exception).__module__ == "_pytest.outcomes"
+    # pytest.skip() and pytest.fail() inside a case are words to pytest, not crashes. Their classes
+    # pretend to be builtins, and pytest is not there outside a test run.
+    outcomes = sys.modules.get("_pytest.outcomes")
+    kind = getattr(outcomes, "OutcomeException", None)
+    return kind is not None and isinstance(exception, kind)
 
 
 def _reason(exception: BaseException) -> str:

@@ -46,7 +46,8 @@ class Case:
     failures: list[str] = field(default_factory=list)
     outputs: Outputs | None = None
     inputs: list[torch.Tensor] = field(default_factory=list)
-    checked_seed: bool = False
+    checked_inputs: bool = False
+    measured: bool = False
 
     def forget(self) -> None:
         """Let go of every tensor, so that a long sweep's memory stays flat."""

@@ -71,7 +71,13 @@ def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signatu
     )
     if mask is not None:
         a, b = _masked(a, b, mask)
-    verdict = compare(a, b, tolerance, comparator=comparator, show=printNum)
+    try:
+        verdict = compare(a, b, tolerance, comparator=comparator, show=printNum)
+    except TypeError as error:
+        # Noted, because a script that catches it would otherwise go on as if it had checked.
+        sessions.current().note_failure(f"{msg}: {error}" if msg else str(error))
+        ending.install()
+        raise
     _record(verdict, msg, log=printLog)
     if not verdict.passed:
         saved.save_pair(sessions.current(), msg, a, b)

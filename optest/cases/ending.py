@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import logging
+import multiprocessing
+import multiprocessing.util
 import os
 import sys
 import time
@@ -45,7 +48,11 @@ def install() -> None:
     if not inherited:
         sys.exit = _recording(sys.exit)
         sys.excepthook = _noting(sys.excepthook)
+        os._exit = _refusing(os._exit)  # type: ignore[assignment]
         atexit.register(_at_exit)
+    if multiprocessing.parent_process() is not None:
+        # Such children leave by os._exit and run no handlers but these.
+        multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _recording(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
@@ -56,6 +63,18 @@ def _recording(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         original(status)
 
     return exit_
+
+
+def _refusing(original: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+    # A candidate that ends the process in the middle of its case must not end it well.
+    def exit_now(status: int, /) -> NoReturn:
+        session = sessions.current()
+        if status == OK and os.getpid() == _watch.installed_by and session.case is not None:
+            _say(f"optest: os._exit(0) was called while {session.case.id} ran")
+            status = FAILED
+        original(status)
+
+    return exit_now
 
 
 def _noting(original: Callable[..., object]) -> Callable[..., object]:
@@ -84,6 +103,9 @@ def _at_exit() -> None:
                 stream.flush()
             except (OSError, ValueError):  # closed by the script or by a reader that left
                 continue
+        flush_all = getattr(ctypes.CDLL(None), "fflush", None)
+        if flush_all is not None:  # what C and C++ have printed
+            flush_all(None)
         # Nothing else changes the status once the interpreter is on its way out.
         os._exit(code)
 
@@ -101,7 +123,7 @@ def judge(session: Session) -> int | None:
     """The exit code this session demands, or None to leave the script its own."""
     if session.interrupted:
         return INTERRUPTED
-    if session.failures:
+    if session.failures or (session.events is not None and session.events.failed):
         return FAILED
     if _watch.crashed or _watch.asked not in (None, OK):
         return None
@@ -109,9 +131,11 @@ def judge(session: Session) -> int | None:
 
 
 def _ran_nothing(session: Session) -> bool:
-    if session.mode == "collect" or session.ran or not session.script_functions:
+    if session.mode == "collect" or session.ran:
         return False
-    if {"-h", "--help", "--version"} & set(sys.argv[1:]):
+    if session.filtered:
+        return True
+    if not session.script_functions or {"-h", "--help", "--version"} & set(sys.argv[1:]):
         return False
     gated = arch.gfx_was_read() and warning_count.count > 0
     return not gated
@@ -127,8 +151,14 @@ def report(session: Session, seconds: float) -> None:
         _say(f"optest: {totals(session)} in {seconds:.1f} s")
     elif judge(session) == NOTHING_RAN:
         _say(
-            "optest: no case ran: the script defines @benchmark functions and called none of them "
-            "(an empty list of shapes or dtypes?), exit code 5"
+            "optest: no case ran: "
+            + (
+                f"OPTEST_ONLY names none of the {session.filtered} cases"
+                if session.filtered
+                else "the script defines @benchmark functions and called none of them "
+                "(an empty list of shapes or dtypes?)"
+            )
+            + ", exit code 5"
         )
     for failure in session.failures[:_SHOWN]:
         _say(f"  {failure.status.upper()} {failure.case_id}\n    {failure.reason}")

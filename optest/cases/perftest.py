@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest.cases import device, saved
+from optest.cases import declared, device, saved
 from optest.cases import session as sessions
 from optest.guards import poison
-from optest.guards.outputs import Outputs, is_blank
+from optest.guards.first_call import FirstCall
+from optest.guards.outputs import Outputs
 from optest.log import logger, once
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import Plan, Timing, measure
+
+_LONGEST_LINE = 2_000
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +35,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
     num_rotate_args: int = 0,
     needTrace: bool = False,  # noqa: N803 - upstream's name
     use_cuda_event: bool = False,
+    controls: bool = True,
     fn_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,  # noqa: ANN401
 ) -> tuple[Any, Timing]:
@@ -47,6 +51,8 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
         num_rotate_args: argument sets to rotate on a GPU graph; 0 chooses.
         needTrace: also write a Chrome trace.
         use_cuda_event: time with events instead of the profiler's kernel records.
+        controls: make a few calls on changed inputs, to refuse a kernel that remembers its answers;
+            False for one whose result depends on nothing but shapes.
         fn_kwargs: keyword arguments for ``func`` whose names are taken here, such as ``num_iters``.
         **kwargs: its keyword arguments.
 
@@ -67,6 +73,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
         clock=_clock(test_graph=testGraph, use_cuda_event=use_cuda_event),
         num_rotate_args=num_rotate_args,
         need_trace=needTrace,
+        controls=controls,
     )
     call = _Call(func, args, {**kwargs, **(fn_kwargs or {})})
     return _Run(session, call).of(plan)
@@ -120,36 +127,56 @@ class _Call:
 
 
 class _Run:
-    """One candidate's turn: outputs blanked, called on poisoned memory, then timed."""
+    """One candidate's turn: its first call under guard, then timed."""
 
     def __init__(self, session: Session, call: _Call) -> None:
         self._session = session
         self._call = call
         self._case: Case | None = session.case
-        self._guarded = session.guards != "off"
 
     def of(self, plan: Plan) -> tuple[Any, Timing]:
-        """Run according to ``plan`` and the session's mode."""
-        call = self._call
-        if self._guarded:
-            self._outputs().give_back(call.reachable)
-        self._keep_inputs()
+        """Run according to ``plan`` and the session's mode; what the candidate raises is noted.
+
+        Noted, because a script that catches it would otherwise go on as if nothing had been.
+        """
+        if self._case is not None:
+            self._case.measured = True
+        try:
+            return self._guarded(plan) if self._session.guards != "off" else self._plain(plan)
+        except Exception as error:
+            name = getattr(self._call.func, "__name__", type(self._call.func).__name__)
+            self._session.note_failure(f"{name} raised {type(error).__name__}: {first_line(error)}")
+            raise
+
+    def _plain(self, plan: Plan) -> tuple[Any, Timing]:
         if self._session.mode == "check":
-            return self._poisoned_call(), Timing.nan("check mode")
-        snapshot = Snapshot(call.reachable)
-        first = self._poisoned_call()
-        unwritten = _unwritten(first, call.reachable) if self._guarded else []
-        del first  # its memory is the timed calls' to use
-        self._warn_about_inputs(snapshot)
-        with poison.fresh_memory_poisoned(on=False, device=device.target()):
-            data, timing = measure(call.func, call.args, call.kwargs, plan=plan, snapshot=snapshot)
-        _carry_over(unwritten, data)
+            return self._call_once(), Timing.nan("check mode")
+        snapshot = Snapshot(self._call.reachable)
+        return measure(
+            self._call.func, self._call.args, self._call.kwargs, plan=plan, snapshot=snapshot
+        )
+
+    def _guarded(self, plan: Plan) -> tuple[Any, Timing]:
+        call = self._call
+        self._keep_inputs()
+        first = FirstCall(self._call_once, call.reachable, self._outputs(), device.target())
+        data = first.run()
+        self._warn_about_inputs(first)
+        timing = Timing.nan("check mode")
+        if self._session.mode != "check":
+            del data  # its memory is the timed calls' to use
+            with poison.fresh_memory_poisoned(None, device=device.target()):
+                data, timing = measure(
+                    call.func, call.args, call.kwargs, plan=plan, snapshot=first.snapshot
+                )
+        unwritten = first.mark(data)
+        if unwritten:
+            logger.warning("the candidate left %d elements of its result unwritten", unwritten)
         return data, timing
 
-    def _poisoned_call(self) -> Any:  # noqa: ANN401
-        with poison.fresh_memory_poisoned(on=self._guarded, device=device.target()):
-            data = self._call()
-            device.synchronize()
+    def _call_once(self) -> Any:  # noqa: ANN401
+        data = self._call()
+        device.synchronize()
         return data
 
     def _outputs(self) -> Outputs:
@@ -164,52 +191,37 @@ class _Run:
             known = {id(tensor) for tensor in self._case.inputs}
             self._case.inputs.extend(t for t in self._call.reachable if id(t) not in known)
 
-    def _warn_about_inputs(self, snapshot: Snapshot) -> None:
-        """Name inputs that flatter a kernel: one value throughout, one seed for all cases."""
+    def _warn_about_inputs(self, first: FirstCall) -> None:
+        """Name inputs that flatter a kernel, and inputs that it changed without leave."""
         case = self._case
-        if case is None or case.checked_seed:
+        if case is None:
             return
-        case.checked_seed = True
+        changed = first.changed_inputs()
+        test = f"{case.file}::{case.function}"
+        for message in declared.complaints(test, case.declared.inout, changed):
+            once(message)
+        if case.checked_inputs:
+            return
+        case.checked_inputs = True
         floats = [t for t in self._call.reachable if t.is_floating_point() and t.numel() > 1]
-        blank = [t for t in floats if is_blank(t)]
-        if blank and len(blank) == len(floats) and not snapshot.changed():
+        if floats and not changed and all(first.was_blank(t) for t in floats):
             once(
-                f"{case.file}::{case.function}: every float input holds one value throughout; "
+                f"{test}: every float input holds one value throughout; "
                 "kernels run faster on such data than on real data"
             )
         seed = torch.initial_seed()
         if seed != case.seed and seed == self._session.last_reseed:
             once(
-                f"{case.file}::{case.function} seeds every case with {seed}: all cases get the "
+                f"{test} seeds every case with {seed}: all cases get the "
                 "same numbers; leave seeding to @benchmark, which derives it from the case"
             )
         self._session.last_reseed = None if seed == case.seed else seed
 
 
-def _unwritten(data: object, reachable: list[torch.Tensor]) -> list[tuple[int, torch.Tensor]]:
-    """Which tensors of a poisoned call's result kept poison, with the mask of where.
-
-    Buffers that the caller passed are left out: they are given back poisoned before the last timed
-    call, so what that call did not write shows by itself.
-    """
-    passed = {tensor.untyped_storage().data_ptr() for tensor in reachable}
-    masks = []
-    for position, tensor in enumerate(tensors_in(data)):
-        if tensor.untyped_storage().data_ptr() not in passed:
-            mask = poison.left_in(tensor)
-            if mask is not None:
-                masks.append((position, mask))
-    return masks
-
-
-def _carry_over(unwritten: list[tuple[int, torch.Tensor]], data: object) -> None:
-    results = tensors_in(data) if unwritten else []
-    for position, mask in unwritten:
-        if position < len(results):
-            count = poison.carry_over(mask, results[position])
-            if count:
-                logger.warning(
-                    "the candidate left %d of %d elements of its result unwritten",
-                    count,
-                    mask.numel(),
-                )
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text, bounded; an exception whose text raises has none."""
+    try:
+        words = str(error).strip()
+    except Exception:  # noqa: BLE001
+        return "(its text cannot be read)"
+    return words.splitlines()[0][:_LONGEST_LINE] if words else ""

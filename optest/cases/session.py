@@ -6,6 +6,7 @@ import os
 import weakref
 from collections import Counter
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from optest.cases.case import Case
     from optest.cases.row import Row
     from optest.checking import Verdict
+
+
+OUTSIDE = "(outside any case)"
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ class Session:
     failures: list[Failure] = field(default_factory=list)
     collected: list[Collected] = field(default_factory=list)
     interrupted: bool = False
+    filtered: int = 0
     judged_by: str = "exit"
-    case: Case | None = None
     expecting_failure: int = 0
     expected_seen: int = 0
     script_functions: int = 0
@@ -92,6 +96,19 @@ class Session:
             seed=settings.get_int("OPTEST_SEED"),
             events=Events(sink) if sink else None,
         )
+
+    @property
+    def case(self) -> Case | None:
+        """The case that runs in this thread. A thread that a case starts has none of its own."""
+        return _running.get().get(id(self))
+
+    @case.setter
+    def case(self, case: Case | None) -> None:
+        _running.set({**_running.get(), id(self): case})
+
+    def expect_nth(self, identity: str, nth: int) -> None:
+        """Make the next ``nth(identity)`` return ``nth``: an item that runs alone keeps its id."""
+        self._times_seen[hash(identity)] = nth - 1
 
     def nth(self, identity: str) -> int:
         """How often this id was asked for, this time included; hashes keep long sweeps small."""
@@ -124,7 +141,7 @@ class Session:
         if self.case is not None:
             self.case.failures.append(reason)
         else:
-            self.failures.append(Failure("(outside any case)", "failed", reason))
+            self.failures.append(Failure(OUTSIDE, "failed", reason))
             self.totals["failed checks outside cases"] += 1
 
     @property
@@ -148,6 +165,7 @@ def _only(value: object) -> tuple[frozenset[str] | None, str]:
     return frozenset(line.strip() for line in lines if line.strip()), ""
 
 
+_running: ContextVar[dict[int, Case | None]] = ContextVar("running", default={})  # noqa: B039
 _current: Session | None = None
 _pid = 0
 

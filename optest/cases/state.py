@@ -63,6 +63,11 @@ _STATE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
         _set_deterministic,
     ),
     "default device": (torch.get_default_device, _set_default_device),
+    "working folder": (os.getcwd, os.chdir),
+    "float32 matmul precision": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
     "environment": (_environment, _set_environment),
 }
 

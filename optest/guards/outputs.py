@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +12,34 @@ from optest.guards import poison
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PROBE = 64
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Blanked:
+    """A known output that held something and was blanked for the next candidate."""
+
+    tensor: torch.Tensor
+    contents: torch.Tensor
+    first: torch.Tensor
+
+    def untouched(self) -> bool:
+        """Whether it is still blank."""
+        seen = poison.bits(self.tensor)
+        return seen is not None and bool((seen == self.first).all())
+
+    def refill(self) -> None:
+        """Put the contents back."""
+        with torch.inference_mode():
+            self.tensor.copy_(self.contents)
+
+    def blank(self) -> None:
+        """Blank it again."""
+        seen = poison.bits(self.tensor)
+        assert seen is not None
+        with torch.inference_mode():
+            seen.copy_(self.first.expand(seen.shape))
 
 
 class Outputs:
@@ -26,38 +52,51 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        self._blank: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
+        # The tensors are held, so that no later one can come to lie at the same address.
+        self._blank: dict[_Key, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def give_back(self, reachable: Iterable[torch.Tensor]) -> None:
-        """Blank the known outputs among what the next candidate can reach; learn the new ones."""
-        with torch.no_grad():
-            for tensor in reachable:
-                known = self._blank.get(id(tensor))
-                if known is not None and known[0]() is tensor:
-                    _as_bits(tensor).copy_(known[1])
-                elif is_blank(tensor):
-                    self._learn(tensor)
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether it is one of these buffers."""
+        return _key(tensor) in self._blank
 
-    def _learn(self, tensor: torch.Tensor) -> None:
-        if poison.is_allocators(tensor):
-            # The allocator leaves -1 in integers, which may be a right index; the maximum is none.
-            poison.fill(tensor)
-        first = _as_bits(tensor)[(0,) * tensor.dim()].clone()
-        self._blank[id(tensor)] = (weakref.ref(tensor), first)
+    def give_back(self, reachable: Iterable[torch.Tensor]) -> list[Blanked]:
+        """Blank the known outputs among what the next candidate can reach; learn the new ones.
+
+        Returns those that held something: what an earlier candidate wrote.
+        """
+        blanked = []
+        for tensor in reachable:
+            known = self._blank.get(_key(tensor))
+            if known is not None:
+                entry = Blanked(tensor, tensor.detach().clone(), known[1])
+                if not entry.untouched():
+                    entry.blank()
+                    blanked.append(entry)
+            elif is_blank(tensor):
+                seen = poison.bits(tensor)
+                assert seen is not None
+                self._blank[_key(tensor)] = tensor, _first(seen).clone()
+        return blanked
+
+
+def _key(tensor: torch.Tensor) -> _Key:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+
+
+def _first(seen: torch.Tensor) -> torch.Tensor:
+    return seen[(0,) * seen.dim()]
 
 
 def is_blank(tensor: torch.Tensor) -> bool:
-    """Whether every element has the same bits (of at least two; one value alone says nothing)."""
-    if tensor.numel() < 2 or tensor.dtype.itemsize not in _BITS or _is_expanded(tensor):  # noqa: PLR2004
+    """Whether every element has the same bits; one alone says so only if they are poison."""
+    seen = poison.bits(tensor) if tensor.numel() and not _is_expanded(tensor) else None
+    if seen is None:
         return False
-    bits = _as_bits(tensor)
-    first = bits[(0,) * bits.dim()]
-    row = bits[(0,) * (bits.dim() - 1)][:_PROBE]
-    return bool((row == first).all()) and bool((bits == first).all())
-
-
-def _as_bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().view(_BITS[tensor.dtype.itemsize])
+    first = _first(seen)
+    row = seen[(0,) * (seen.dim() - 1)][:_PROBE] if seen.dim() else seen
+    if not bool((row == first).all()) or not bool((seen == first).all()):
+        return False
+    return seen.numel() > 1 or poison.holding(tensor, poison.BUFFERS) is not None
 
 
 def _is_expanded(tensor: torch.Tensor) -> bool:

@@ -1,8 +1,12 @@
-"""Poison: fresh memory holds a value that no right answer has, so that what was not written shows.
+"""Poison: fresh memory holds known bytes, so that what was not written shows.
 
 On the CPU an allocator (csrc/poison.cpp) fills every allocation made while poisoning is on, a
-candidate's own included, with 0xFF bytes. Without a compiler, and on a GPU, torch's
-fill-uninitialised mode does the same for what ``torch.empty`` and its kin return.
+candidate's own included. Without a compiler, and on a GPU, torch's fill-uninitialised mode does the
+same for what ``torch.empty`` and its kin return.
+
+No byte is wrong in every dtype: 0xFF is NaN in floats and -1 in integers, where -1 pads tables of
+indices; 0x7F is 3.4e38 in bf16 and fp32, 127 in int8. An element that holds the first after a call
+on the first, and the second after a call on the second, was written by neither.
 """
 
 from __future__ import annotations
@@ -22,7 +26,12 @@ from optest.log import once
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BYTE = 0xFF
+# What a case's own torch.empty holds: no index, no count, and wrong in floats by any tolerance.
+BUFFERS = 0x7F
+# What a candidate's allocations hold in its first call, and in the second where that is in doubt.
+FIRST, SECOND = 0xFF, 0x7F
+_OFF = -1
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @functools.cache
@@ -41,14 +50,14 @@ def _allocator() -> ctypes.CDLL | None:
 
 
 @contextmanager
-def fresh_memory_poisoned(*, on: bool = True, device: str = "cpu") -> Iterator[None]:
-    """Inside, memory that is allocated holds poison (or, with ``on=False``, no longer does)."""
+def fresh_memory_poisoned(byte: int | None = BUFFERS, *, device: str = "cpu") -> Iterator[None]:
+    """Inside, memory that is allocated holds ``byte`` throughout; None switches poisoning off."""
     library = _allocator() if device == "cpu" else None
     if library is None:
-        with _fill_mode(on=on):
+        with _fill_mode(on=byte is not None):
             yield
         return
-    before = library.optest_poison_set(int(on))
+    before = library.optest_poison_set(_OFF if byte is None else byte)
     try:
         yield
     finally:
@@ -71,58 +80,67 @@ def _fill_mode(*, on: bool) -> Iterator[None]:
             torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def fill(tensor: torch.Tensor) -> None:
-    """Overwrite with poison: NaN in floats, the largest value in integers, 0xFF otherwise."""
-    with torch.no_grad():
-        if tensor.dtype in _INTEGERS:
-            tensor.fill_(torch.iinfo(tensor.dtype).max)
-        elif tensor.dtype.is_floating_point and tensor.dtype.itemsize > 1:
-            tensor.fill_(float("nan"))
-        else:
-            tensor.view(torch.uint8).fill_(_BYTE)
+def bits(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The elements as integers of their size, strides kept; None where there is no such view."""
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        return None
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    kind = _BITS.get(tensor.dtype.itemsize)
+    return None if kind is None else tensor.view(kind)
 
 
-_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+def holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:
+    """Mask of the elements all of whose bytes are ``byte``; None if there are none.
 
-
-def is_allocators(tensor: torch.Tensor) -> bool:
-    """Whether the first element holds what the poisoning allocator leaves there."""
-    first = tensor.detach()[(0,) * tensor.dim()].reshape(1)
-    return bool((first.view(torch.uint8) == _BYTE).all())
-
-
-def left_in(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Mask of the elements that still hold what fresh memory is filled with; None if none do.
-
-    Formats in which poison is a plain value (8-bit integers, booleans, fp8 without it) are not
-    judged: there a half-written output is left to the test's own comparison.
+    Torch's fill mode writes NaN and the largest integer instead; those count for every byte where
+    the allocator is not there.
     """
-    if tensor.numel() == 0 or tensor.dtype.itemsize < 2:  # noqa: PLR2004 - bytes of the narrowest judged type
+    seen = bits(tensor)
+    if seen is None or seen.numel() == 0:
         return None
-    if tensor.is_floating_point():
-        mask = torch.isnan(tensor)
-    elif tensor.dtype in _INTEGERS:
-        filled = torch.iinfo(tensor.dtype).max
-        mask = (tensor == -1) | (tensor == filled)
-    else:
-        return None
+    mask = seen == _repeated(byte, seen.dtype)
+    if _allocator() is None or tensor.device.type != "cpu":
+        mask |= _filled(tensor).reshape(mask.shape)
+    if tensor.is_complex():
+        mask = mask.all(-1)
     return mask if bool(mask.any()) else None
 
 
-def carry_over(mask: torch.Tensor, data: torch.Tensor) -> int:
-    """Put poison where the poisoned call left it and ``data`` holds something; returns how many.
+def _repeated(byte: int, kind: torch.dtype) -> int:
+    signed = kind is not torch.uint8
+    return int.from_bytes(bytes([byte]) * kind.itemsize, "little", signed=signed)
 
-    ``data`` comes from a later call, whose memory may still have held the right answer of an
-    earlier one; an element that a call on poisoned memory did not write was never computed.
+
+def _filled(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return torch.view_as_real(tensor).isnan()
+    if tensor.is_floating_point():
+        return tensor.float().isnan()
+    if tensor.dtype is torch.bool or tensor.dtype.itemsize == 1:
+        return torch.zeros_like(tensor, dtype=torch.bool)
+    return tensor == torch.iinfo(tensor.dtype).max
+
+
+def mark(tensor: torch.Tensor, mask: torch.Tensor) -> int:
+    """Put a value that fails every check where ``mask`` says; returns how many differed from it.
+
+    NaN in floats and the largest integer elsewhere; in dtypes of one byte, which may hold any
+    value, the opposite of what is there.
     """
-    if data.shape != mask.shape:
+    seen = bits(tensor)
+    if seen is None or tensor.shape != mask.shape:
         return 0
-    still = left_in(data)
-    stolen = mask if still is None else mask & ~still
-    count = int(stolen.sum())
-    if count:
-        poison = torch.empty((), dtype=data.dtype, device=data.device)
-        fill(poison)
-        with torch.no_grad():
-            data.masked_fill_(stolen, poison.item())
-    return count
+    if tensor.is_complex():
+        tensor, mask = torch.view_as_real(tensor), mask.unsqueeze(-1)
+    with torch.inference_mode():
+        if tensor.dtype is torch.bool:
+            tensor.logical_xor_(mask)
+        elif tensor.dtype.itemsize == 1:
+            seen.bitwise_xor_(mask.to(torch.uint8) * 0xC0)
+        elif tensor.is_floating_point():
+            tensor.masked_fill_(mask, float("nan"))
+        else:
+            tensor.masked_fill_(mask, torch.iinfo(tensor.dtype).max)
+    return int(mask.sum())

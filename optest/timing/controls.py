@@ -66,6 +66,7 @@ class Controls:
         """
         floats = FloatInputs(self.inputs.tensors, self.outputs(data))
         if not len(floats):
+            self.notes.append("no control call: there is no floating-point input to change")
             return
         try:
             self._run(floats, data, repeat_us)

@@ -7,14 +7,28 @@ import torch
 
 from optest import native
 from optest.guards import poison
+from optest.guards.first_call import FirstCall
 from optest.guards.outputs import Outputs, is_blank
 
 needs_compiler = pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
+DTYPES = [
+    torch.float32,
+    torch.bfloat16,
+    torch.float64,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.complex64,
+    torch.complex128,
+]
 
 
 @needs_compiler
 def test_the_allocator_fills_what_anybody_allocates():
-    with poison.fresh_memory_poisoned():
+    with poison.fresh_memory_poisoned(poison.FIRST):
         assert torch.empty(1000).isnan().all()
         assert (torch.empty(1000, dtype=torch.int64) == -1).all()
         assert (torch.zeros(1000) == 0).all()
@@ -23,8 +37,8 @@ def test_the_allocator_fills_what_anybody_allocates():
 
 @needs_compiler
 def test_nesting_gives_back_what_was_before():
-    with poison.fresh_memory_poisoned():
-        with poison.fresh_memory_poisoned(on=False):
+    with poison.fresh_memory_poisoned(poison.FIRST):
+        with poison.fresh_memory_poisoned(None):
             kept = torch.full((1000,), 5.0)
             del kept
             assert not torch.empty(1000).isnan().all()
@@ -36,43 +50,38 @@ def test_the_fill_mode_stands_in_without_a_compiler(monkeypatch):
     before = torch.are_deterministic_algorithms_enabled()
     with poison.fresh_memory_poisoned():
         assert torch.empty(1000).isnan().all()
-        assert (torch.empty(10, dtype=torch.int32) == torch.iinfo(torch.int32).max).all()
+        filled = torch.empty(10, dtype=torch.int32)
+    assert poison.holding(filled, poison.FIRST).all()
+    assert poison.holding(torch.zeros(3), poison.FIRST) is None
     assert torch.are_deterministic_algorithms_enabled() is before
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64]
-)
-def test_poison_is_found_where_it_is(dtype):
-    tensor = torch.zeros(4, 4, dtype=dtype)
-    assert poison.left_in(tensor) is None
-    poison.fill(tensor[1])
-    mask = poison.left_in(tensor)
-    assert mask.nonzero().tolist() == [[1, column] for column in range(4)]
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("byte", [poison.FIRST, poison.SECOND])
+def test_what_fresh_memory_holds_is_recognised_in_every_dtype(dtype, byte):
+    with poison.fresh_memory_poisoned(byte):
+        fresh = torch.empty(4, 4, dtype=dtype)
+    assert poison.holding(fresh, byte).all()
+    fresh[1] = 0  # in place: a copy of booleans would make them 0 and 1
+    mask = poison.holding(fresh, byte)
+    assert mask.sum() == 12
+    assert not mask[1].any()
+    assert poison.holding(torch.zeros_like(fresh), byte) is None
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fnuz, torch.float4_e2m1fn_x2]
-)
-def test_every_dtype_can_be_poisoned_and_the_narrow_ones_are_not_judged(dtype):
-    tensor = torch.zeros(8, dtype=torch.uint8).view(dtype)
-    before = tensor.view(torch.uint8).clone()
-    poison.fill(tensor)
-    assert not torch.equal(before, tensor.view(torch.uint8))
-    assert poison.left_in(tensor) is None
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_mark_changes_what_is_there_whatever_the_dtype(dtype):
+    tensor = torch.zeros(6, dtype=torch.uint8).to(dtype)
+    before = tensor.clone().view(torch.uint8)
+    mask = torch.tensor([True, False, True, False, False, False])
+    assert poison.mark(tensor, mask) == 2
+    changed = (tensor.view(torch.uint8) != before).reshape(6, -1).any(-1)
+    assert changed.tolist() == mask.tolist()
 
 
-def test_carry_over_touches_only_what_was_not_computed():
-    mask = torch.tensor([False, True, True])
-    data = torch.tensor([1.0, 2.0, float("nan")])
-    assert poison.carry_over(mask, data) == 1
-    assert data[0] == 1
-    assert data[1:].isnan().all()
-
-
-def test_carry_over_leaves_results_of_another_shape_alone():
-    data = torch.ones(4)
-    assert poison.carry_over(torch.ones(3, dtype=torch.bool), data) == 0
+def test_a_mark_of_another_shape_does_nothing():
+    assert poison.mark(torch.ones(4), torch.ones(3, dtype=torch.bool)) == 0
 
 
 @pytest.mark.parametrize(
@@ -82,13 +91,16 @@ def test_carry_over_leaves_results_of_another_shape_alone():
         (torch.full((5,), float("nan")), True),
         (torch.tensor([0.0, -0.0]), False),
         (torch.ones(1), False),
+        (torch.tensor([-1]), False),
         (torch.ones(()), False),
         (torch.ones(0), False),
         (torch.arange(4.0), False),
         (torch.ones(1).expand(4), False),
         (torch.zeros(6, 6).t()[::2], True),
         (torch.cat([torch.zeros(1000), torch.ones(1)]), False),
-        (torch.zeros(4, dtype=torch.complex128), False),
+        (torch.zeros(4, dtype=torch.complex128), True),
+        (torch.zeros(4, dtype=torch.complex64).conj(), False),
+        (torch.tensor([0x7F7F7F7F], dtype=torch.int32), True),
     ],
 )
 def test_blank(tensor, blank):
@@ -101,24 +113,99 @@ def test_a_written_output_is_given_back_as_it_was_found():
     outputs.give_back([zeros, contents])
     zeros.fill_(3)
     contents.fill_(3)
-    outputs.give_back([zeros, contents])
+    (entry,) = outputs.give_back([zeros, contents])
     assert (zeros == 0).all()
     assert (contents == 3).all()
+    assert entry.untouched()
+    entry.refill()
+    assert (zeros == 3).all()
 
 
-def test_a_new_tensor_at_the_same_address_is_not_taken_for_an_old_one():
-    outputs = Outputs()
-    old = torch.zeros(1000)
-    outputs.give_back([old])
-    del old
-    new = torch.arange(1000.0)
-    outputs.give_back([new])
-    assert torch.equal(new, torch.arange(1000.0))
+def test_a_view_made_anew_is_the_same_buffer():
+    outputs, buffer = Outputs(), torch.zeros(8)
+    outputs.give_back([buffer[:4]])
+    buffer.fill_(3)
+    outputs.give_back([buffer[:4]])
+    assert buffer.tolist() == [0, 0, 0, 0, 3, 3, 3, 3]
+
+
+def test_an_input_of_minus_ones_is_left_alone():
+    slots = torch.full((8,), -1, dtype=torch.int32)
+    Outputs().give_back([slots])
+    assert (slots == -1).all()
+
+
+def first_call(function, *reachable, outputs=None):
+    return FirstCall(function, list(reachable), outputs or Outputs(), "cpu")
 
 
 @needs_compiler
-def test_integers_from_the_allocator_get_poison_that_is_no_index():
-    with poison.fresh_memory_poisoned():
-        out = torch.empty(8, dtype=torch.int32)
-        Outputs().give_back([out])
-    assert (out == torch.iinfo(torch.int32).max).all()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int8, torch.bool], ids=str)
+def test_what_was_left_unwritten_is_marked_and_minus_one_is_not(dtype):
+    def kernel():
+        out = torch.empty(10, dtype=dtype)
+        out[:4] = torch.full((4,), -1, dtype=torch.int8).to(dtype)
+        return out
+
+    call = first_call(kernel)
+    data = call.run()
+    assert call.mark(data) == 6
+    right = torch.full((4,), -1, dtype=torch.int8).to(dtype)
+    assert torch.equal(data[:4], right)
+
+
+def test_a_kernel_whose_right_answer_is_minus_one_is_called_twice_and_passes():
+    calls = []
+
+    def kernel():
+        calls.append(1)
+        return torch.full((10,), -1)
+
+    call = first_call(kernel)
+    data = call.run()
+    assert call.mark(data) == 0
+    assert (data == -1).all()
+    assert len(calls) == 2
+
+
+def test_an_in_place_kernel_that_is_called_twice_ends_as_after_one_call():
+    state = torch.zeros(4)
+
+    def kernel():
+        state.add_(1)
+        return torch.full((10,), -1)
+
+    first_call(kernel, state).run()
+    assert (state == 1).all()
+
+
+def test_the_next_stage_finds_the_output_of_the_one_before():
+    outputs = Outputs()
+    x, middle, out = torch.arange(8.0), torch.zeros(8), torch.zeros(8)
+    first_call(lambda: torch.mul(x, 2, out=middle), x, middle, outputs=outputs).run()
+    call = first_call(lambda: torch.add(middle, 1, out=out), middle, out, outputs=outputs)
+    assert torch.equal(call.run(), 2 * x + 1)
+    assert torch.equal(middle, 2 * x)
+
+
+def test_a_second_output_that_is_not_written_stays_blank():
+    outputs = Outputs()
+    x, out, scale = torch.arange(8.0), torch.zeros(8), torch.zeros(2)
+
+    def right():
+        scale.fill_(7)
+        return torch.mul(x, 2, out=out)
+
+    def forgets_the_scale():
+        return torch.mul(x, 2, out=out)
+
+    first_call(right, x, out, scale, outputs=outputs).run()
+    first_call(forgets_the_scale, x, out, scale, outputs=outputs).run()
+    assert (scale == 0).all()
+
+
+def test_inputs_that_were_changed_are_told_from_outputs():
+    x, out = torch.arange(4.0), torch.zeros(4)
+    call = first_call(lambda: (out.fill_(1), x.zero_()), x, out)
+    call.run()
+    assert [t is x for t in call.changed_inputs()] == [True]
