@@ -21,8 +21,6 @@ from optest.tensors import has_memory
 if TYPE_CHECKING:
     from optest.checking.comparators import Comparator
 
-_SWALLOWED_RMS = 1e-6
-
 
 @torch.no_grad()
 def compare(
@@ -156,7 +154,7 @@ class _Comparison:
             tolerance=self.tolerance,
             shape=self.pair.unpacked_shape,
             dtype=self.dtype,
-            notes=(*notes, *self._notes(table, norms)),
+            notes=(*notes, *self._notes(table, norms, passed=status != "fail")),
         )
         if mismatched or status == "fail":
             finding = self._located(finding, table, bounds, show)
@@ -184,19 +182,18 @@ class _Comparison:
         )
         return recount, bare, [note]
 
-    def _notes(self, table: Table, norms: judge.Norms) -> list[str]:
+    def _notes(self, table: Table, norms: judge.Norms, *, passed: bool) -> list[str]:
         notes = []
         if self.domain.rules == "id" and (different := table.count("different")):
             notes.append(
                 f"{different} integers differ inside the bound; where they are indices, "
                 "compare with rtol=0, atol=0"
             )
-        small = 0 < norms.reference <= _SWALLOWED_RMS and norms.share > 0.5  # noqa: PLR2004
-        if small and self.domain.rules != "id":
-            notes.append(
-                f"the reference is so small (rms {norms.reference:.3g}) that atol="
-                f"{self.tolerance.atol:g} alone decides: zeros would pass; give atol=0"
-            )
+        if passed and (note := judge.undecided(norms, self.tolerance, self.domain.rules)):
+            notes.append(note)
+        if table.count("mismatched"):
+            sides = {"reference": self.pair.a, "candidate": self.pair.b}
+            notes += [note for name, side in sides.items() if (note := _no_bool(name, side))]
         return notes
 
     def _located(self, finding: Finding, table: Table, bounds: Bounds, show: int) -> Finding:
@@ -207,6 +204,16 @@ class _Comparison:
             shown=found.shown,
             pattern=pattern_of(found.indices, self.pair.unpacked_shape, finding.counts.mismatched),
         )
+
+
+def _no_bool(name: str, side: torch.Tensor) -> str:
+    """Of a bool tensor with bytes other than 0 and 1; empty where there are none."""
+    if side.dtype != torch.bool or (byte := int(side.view(torch.uint8).amax())) <= 1:
+        return ""
+    return (
+        f"the {name} is of bool and holds the byte {byte:#04x}, which is no boolean: it was not "
+        "written, or not as bool"
+    )
 
 
 def _counts(table: Table, compared: int) -> Counts:

@@ -19,6 +19,10 @@ def decode_into(stored: torch.Tensor, out: torch.Tensor) -> None:
         stored: any strides, any supported dtype, n elements.
         out: flat and contiguous, n elements, 2 n where ``stored`` is fp4x2 (low nibble first).
     """
+    if stored.dtype == torch.bool:
+        # Unwritten memory may hold a byte that is neither 0 nor 1: as bool, torch reads it as
+        # another value from one operation to the next.
+        stored = stored.view(torch.uint8)
     if stored.dtype == FP4X2:
         codes = stored.view(torch.uint8).reshape(-1)
         values = _fp4_pairs(str(stored.device)).to(out.dtype)

@@ -75,6 +75,24 @@ def verdict_of(
     return "pass", ""
 
 
+def undecided(norms: Norms, tolerance: Tolerance, rules: Rules) -> str:
+    """What to tell of a passed pair whose reference is so small that atol alone decided."""
+    if rules == "id" or norms.reference > _SMALL_RMS or norms.share <= 0.5:  # noqa: PLR2004
+        return ""
+    alone = f"atol={tolerance.atol:g} alone decided"
+    candidate_first = (
+        f"the two differ by rms {norms.difference:.3g}; the reference is the first argument: are "
+        "they swapped?"
+    )
+    if not norms.reference:
+        return f"the reference is zero throughout, the candidate is not: {alone}; {candidate_first}"
+    text = (
+        f"the reference is so small (rms {norms.reference:.3g}) that {alone}: zeros would pass; "
+        "give atol=0"
+    )
+    return f"{text}; {candidate_first}" if norms.share > 2 else text  # noqa: PLR2004
+
+
 def _hard(table: Table, norms: Norms, tolerance: Tolerance, rules: Rules) -> list[str]:
     reasons = []
     if wrong := table.count("nonfinite"):

@@ -104,6 +104,8 @@ class _Finder:
             position, i = divmod(position, size)
             at.append(i)
         stored = side[tuple(reversed(at))].reshape(1)
+        if stored.dtype == torch.bool and (byte := int(stored.view(torch.uint8))) > 1:
+            return byte  # as bool it would read True: "got True, want True"
         if stored.dtype == torch.uint64 or not _exact_in_compute(stored.dtype, self.domain):
             return stored.item()
         out = torch.empty(self.pair.pack, dtype=self.domain.compute, device=stored.device)

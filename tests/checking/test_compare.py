@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from optest.checking import Tolerance, compare, engines
+from optest.checking import Tolerance, compare, describe, engines
 from optest.errors import UsageError
 
 EXACT = Tolerance(rtol=0.0, atol=0.0)
@@ -217,6 +217,62 @@ def test_outputs_below_the_norm_rule_are_named():
     verdict = compare(1e-8 * A, torch.zeros_like(A))
     assert verdict.status == "pass"
     assert "zeros would pass" in verdict.notes[0]
+
+
+def test_a_reference_of_zeros_is_named():
+    """Arguments swapped with a zeroed candidate, or a reference never computed: all inside atol."""
+    verdict = compare(torch.zeros(64, 96), 1e-3 * A)
+    assert verdict.status == "pass"
+    (note,) = verdict.notes
+    assert "zero throughout" in note
+    assert "atol=0.01 alone decided" in note
+    assert "swapped?" in note
+    assert f"note: {note}" in describe(verdict)
+
+
+@pytest.mark.parametrize(
+    ("scale", "asked"), [(1e-3, True), (0.5e-8, False)], ids=["much larger", "as small"]
+)
+def test_a_tiny_reference_asks_about_the_order(scale, asked):
+    """Beside a much larger candidate it may be the candidate's place that it took."""
+    verdict = compare(1e-8 * A, -scale * A)
+    assert verdict.status == "pass"
+    assert ("swapped?" in verdict.notes[0]) is asked
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "tolerance"),
+    [
+        (torch.zeros(9), -torch.zeros(9), Tolerance()),
+        (torch.zeros(9), torch.ones(9), Tolerance()),
+        (1e-8 * A, torch.zeros_like(A), EXACT),
+        (A, A + 1e-3, Tolerance()),
+    ],
+    ids=["both zero", "zeros, failed", "tiny, failed", "ordinary"],
+)
+def test_no_note_where_atol_did_not_decide_alone(reference, candidate, tolerance):
+    assert compare(reference, candidate, tolerance).notes == ()
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("size", [5, 100_000])
+@pytest.mark.parametrize("where", [slice(None), 3], ids=["all", "one"])
+@pytest.mark.parametrize("byte", [0xFF, 0x7F, 2])
+def test_a_byte_that_is_no_boolean_is_named(byte, where, size):
+    """Unwritten bool memory: torch reads such a byte as True, or as its number, as it happens."""
+    reference = torch.ones(size, dtype=torch.bool)
+    candidate = reference.clone()
+    candidate.view(torch.uint8)[where] = byte
+    verdict = compare(reference, candidate, EXACT)
+    assert verdict.mismatched == (size if where != 3 else 1)
+    assert (verdict.worst.got, verdict.worst.want) == (byte, True)
+    assert f"holds the byte {byte:#04x}, which is no boolean" in describe(verdict)
+
+
+def test_a_wrong_boolean_is_just_wrong():
+    verdict = compare(_t(True, False, dtype=torch.bool), _t(True, True, dtype=torch.bool))
+    assert verdict.worst.got is True
+    assert verdict.notes == ()
 
 
 def test_integers_that_differ_inside_the_bound_are_named():

@@ -263,6 +263,70 @@ def test_a_wrong_gemm_fails(gemm, mutant, scripts):
     assert scripts.session.failures, f"{operator} with a {mutant.__name__} result passed"
 
 
+def leaves_alone(function, where):
+    """``function`` on copies of what it writes: its result in fp32, the caller's buffers as given.
+
+    What a wrapper does that ignores ``out``: a model that reads its buffer gets stale memory.
+    """
+
+    def wrong(*args, **kwargs):
+        args = [arg.clone() if at in where else arg for at, arg in enumerate(args)]
+        kwargs = {name: arg.clone() if name in where else arg for name, arg in kwargs.items()}
+        result = function(*args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(tensor.float() for tensor in result)
+        return result.float()
+
+    return wrong
+
+
+@needs_csrc
+@pytest.mark.parametrize("kernel", WRITES, ids="-".join)
+def test_a_kernel_that_leaves_its_buffers_alone_fails(kernel, scripts):
+    name, family, operator = kernel
+    module, home = load(name), getattr(ops, family)
+    wrong = leaves_alone(getattr(home, operator), WRITES[kernel])
+    scripts.monkeypatch.setattr(home, operator, wrong)
+    scripts.main(name, *module.SMOKE, module=module)
+    assert scripts.session.failures, f"{operator} passed without a write to its buffers"
+
+
+@needs_csrc
+def test_the_buffer_counts_where_calls_are_timed_too(scripts):
+    """There it holds what the last timed call wrote: here nothing, and poison remains."""
+    scripts.session.mode = "run"
+    scripts.monkeypatch.setenv("OPTEST_BUDGET_S", "0.05")
+    module, home = load("test_activation"), ops.activation
+    smoke = [*module.SMOKE, "--act", "silu"]
+    scripts.main("test_activation", *smoke, module=module)
+    assert scripts.session.failures == []
+    scripts.monkeypatch.setattr(home, "silu_and_mul", leaves_alone(home.silu_and_mul, ("out",)))
+    scripts.main("test_activation", *smoke, module=module)
+    assert scripts.session.failures
+
+
+@pytest.mark.parametrize("gemm", GEMMS, ids=lambda gemm: " ".join((gemm[0], *gemm[2])))
+def test_a_gemm_that_leaves_its_buffer_alone_fails(gemm, scripts):
+    name, operator, layout = gemm
+    module, right = load(name), getattr(torch, operator)
+    # The reference calls it too, without a buffer.
+    wrong = lambda *args, out=None: right(*args) if out is None else right(*args).float()
+    scripts.monkeypatch.setattr(torch, operator, wrong)
+    scripts.main(name, *module.SMOKE, *layout, module=module)
+    assert scripts.session.failures
+
+
+@pytest.mark.parametrize("name", ["test_gemm_a16w16", "test_batched_gemm_bf16"])
+def test_a_result_of_another_dtype_fails(name, scripts):
+    """The values are right, and fp32 instead of bf16 is twice the memory of what follows."""
+    module, right = load(name), torch.einsum
+    scripts.monkeypatch.setattr(torch, "einsum", lambda *args: right(*args).float())
+    scripts.main(name, *module.SMOKE, module=module)
+    reasons = [failure.reason for failure in scripts.session.failures]
+    assert reasons
+    assert all("want bfloat16, got float32" in reason for reason in reasons)
+
+
 @needs_csrc
 def test_the_example_of_the_documentation_runs(scripts, tmp_path):
     guide = (Path(__file__).parents[2] / "docs/writing-an-op-test.md").read_text()
