@@ -40,18 +40,25 @@ class _Warnings(logging.Handler):
 
 
 def has_cases(module: ModuleType) -> bool:
-    """Whether the module itself defines ``@benchmark`` functions and a ``main()``."""
-    own = [value for value in vars(module).values() if is_benchmark(value)]
+    """Whether the module itself defines a ``main()`` and ``@benchmark`` functions or methods."""
+    own = [value for value in vars(module).values() if is_own(value, module)]
+    inside = [member for value in own if isinstance(value, type) for member in vars(value).values()]
     return callable(getattr(module, "main", None)) and any(
-        value.__module__ == module.__name__ for value in own
+        is_benchmark(value) for value in (*own, *inside)
     )
+
+
+def is_own(value: object, module: ModuleType) -> bool:
+    """Whether ``value`` was defined in ``module``, not imported into it."""
+    return getattr(value, "__module__", None) == module.__name__
 
 
 def collect(module: ModuleType, argv: Sequence[str]) -> Found:
     """Run ``module.main()`` in collect mode with ``argv``.
 
     A ``main()`` that ends without a case after a warning was gated; one that cannot bear rows
-    without results is to be run whole, with the reason.
+    without results, or that checks something outside its cases, is to be run whole, with the
+    reason.
     """
     session = Session(mode="collect")
     heard = _Warnings()
@@ -67,6 +74,8 @@ def collect(module: ModuleType, argv: Sequence[str]) -> Found:
                 reason = f"main() exited {stop.code}: {words[-1] if words else ''}"
         except Exception as error:  # noqa: BLE001 - whatever main() cannot bear is the reason
             reason = f"{type(error).__name__}: {error}"
+    if not reason and session.failures:
+        reason = f"a check failed outside any case: {session.failures[0].reason}"
     if reason:
         return Found(whole=reason)
     if not session.collected and heard.messages:

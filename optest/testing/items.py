@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +11,23 @@ import pytest
 
 from optest.cases import session as sessions
 from optest.cases.case import call_arguments
+from optest.cases.row import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from optest.cases.session import Collected, Session
+
+
+_COLLECT = "OPTEST_MODE=collect"
+_NOT_ON_LIST = "not on OPTEST_ONLY"
 
 
 class CaseItem(pytest.Item):
     """One case of a ``@benchmark`` function."""
 
+    case_id: str
     function: Callable[..., Any]
     arguments: dict[str, Any]
     argv: Sequence[str]
@@ -27,16 +36,17 @@ class CaseItem(pytest.Item):
     def make(cls, parent: pytest.Module, case: Collected, argv: Sequence[str]) -> CaseItem:
         """An item named as the case's id is, without its file."""
         item: CaseItem = cls.from_parent(parent, name=case.id.partition("::")[2])
-        item.function, item.arguments, item.argv = case.function, case.arguments, argv
+        item.case_id, item.argv = case.id, argv
+        item.function, item.arguments = case.function, case.arguments
         return item
 
     def runtest(self) -> None:
         """Run the case; its failed checks and exceptions fail the item."""
         session = sessions.current()
-        before = len(session.failures)
+        session.expect_nth(*_identity_and_nth(self.case_id))
         call = call_arguments(self.function, self.arguments)
-        self.function(*call.args, **call.kwargs)
-        raise_failures(session, before, [str(self.path), *self.argv])
+        with failures_raised(session, [str(self.path), *self.argv]):
+            skip_unless_ran(self.function(*call.args, **call.kwargs))
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """File, line and name for reports."""
@@ -61,18 +71,28 @@ class WholeItem(pytest.Item):
         """Run ``main()``; it must run at least one case and none may fail."""
         assert isinstance(self.parent, pytest.Module)
         session = sessions.current()
-        failed, ran = len(session.failures), session.ran
+        ran = session.ran
+        try:
+            with failures_raised(session, [str(self.path), *self.argv]):
+                self._run_main(self.parent.obj)
+        except Exception:
+            # Whatever main() says about rows without results, there was nothing to run.
+            if session.ran == ran:
+                _skip_where_filtered(session)
+            raise
+        if session.ran == ran:
+            _skip_where_filtered(session)
+            pytest.fail(f"no case ran; collection had said: {self.reason}", pytrace=False)
+
+    def _run_main(self, module: ModuleType) -> None:
         argv, sys.argv = sys.argv, [str(self.path), *self.argv]
         try:
-            self.parent.obj.main()
+            module.main()
         except SystemExit as stop:
             if stop.code not in (None, 0):
                 pytest.fail(f"main() exited {stop.code} ({self.reason})", pytrace=False)
         finally:
             sys.argv = argv
-        raise_failures(session, failed, [str(self.path), *self.argv])
-        if session.ran == ran:
-            pytest.fail(f"no case ran; collection had said: {self.reason}", pytrace=False)
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """File and name for reports."""
@@ -100,7 +120,35 @@ class GatedItem(pytest.Item):
         return self.path, 0, f"{self.path.name}::gated"
 
 
-def raise_failures(session: Session, since: int, argv: Sequence[str]) -> None:
+def _skip_where_filtered(session: Session) -> None:
+    if session.mode == "collect":
+        pytest.skip(_COLLECT)
+    if session.only is not None or session.only_pattern:
+        pytest.skip(_NOT_ON_LIST)
+
+
+def skip_unless_ran(result: object) -> None:
+    """Skip the running item where the row it got is of a case that the session did not run."""
+    if isinstance(result, Row) and not result.ran:
+        pytest.skip(_COLLECT if result.status == "collected" else _NOT_ON_LIST)
+
+
+@contextlib.contextmanager
+def failures_raised(session: Session, argv: Sequence[str] = ()) -> Iterator[None]:
+    """Fail the running item with each failure that is recorded inside, also where it skips then.
+
+    ``argv`` is the script's command line, for the words on how to run a case alone.
+    """
+    since = len(session.failures)
+    try:
+        yield
+    except pytest.skip.Exception:
+        raise_failures(session, since, argv)
+        raise
+    raise_failures(session, since, argv)
+
+
+def raise_failures(session: Session, since: int, argv: Sequence[str] = ()) -> None:
     """Fail the running item with each reason recorded since then, and how to run it alone."""
     new = session.failures[since:]
     if not new:
@@ -108,6 +156,12 @@ def raise_failures(session: Session, since: int, argv: Sequence[str]) -> None:
     lines = []
     for failure in new:
         lines.append(f"{failure.status.upper()} {failure.case_id}\n  {failure.reason}")
-        if "::" in failure.case_id:
+        if argv and "::" in failure.case_id:
             lines.append(f"  alone: {sessions.rerun_command(failure.case_id, argv)}")
     pytest.fail("\n".join(lines), pytrace=False)
+
+
+def _identity_and_nth(case_id: str) -> tuple[str, int]:
+    # The arguments stand in brackets, so what follows the last bracket is the suffix alone.
+    match = re.fullmatch(r"(.*\])(?:#(\d+))?", case_id, re.DOTALL)
+    return (match[1], int(match[2] or 1)) if match else (case_id, 1)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from optest import settings
+from optest.errors import SettingError
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from optest.cases.session import Session
+    from optest.testing.collecting import Found
 
-_MODULE_CASES = "_optest_cases"
+
+_FOUND: pytest.StashKey[Found] = pytest.StashKey()
+_SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,37 +33,57 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a bad ``OPTEST_`` variable before anything runs, here and not in each worker."""
+    try:
+        settings.validate()
+        if settings.get("OPTEST_ONLY") or settings.get("OPTEST_EVENTS"):
+            # Whether these files can be opened is known once a session has opened them.
+            from optest.cases.session import Session
+
+            config.stash[_SESSION] = Session.from_environment()
+    except SettingError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:  # noqa: ANN401
-    """Give all cases of a module in place of its first ``@benchmark`` function."""
-    if not getattr(obj, "__optest_benchmark__", False):
+    """Give the cases that a module's ``main()`` asks for in place of its ``main()``.
+
+    A ``@benchmark`` function that no ``main()`` speaks for is an ordinary test of pytest's own.
+    """
+    is_main = name == "main" and isinstance(collector, pytest.Module)
+    if not is_main and not getattr(obj, "__optest_benchmark__", False):
         return None
     # Everything else is imported here, so that a suite without op tests does not pay for torch.
+    if "optest.cases.benchmark" not in sys.modules:
+        return None
     from optest.testing import collecting
 
     module = collector.getparent(pytest.Module)
-    if module is None or not collecting.has_cases(module.obj):
-        return _parametrised_or_none(name, obj)
-    if getattr(module, _MODULE_CASES, False):
-        return []
-    setattr(module, _MODULE_CASES, True)
-    return _items(module)
+    if is_main:
+        return _items(module) if collecting.has_cases(module.obj) else None
+    if not collecting.is_own(collector.obj if collector is not module else obj, module.obj):
+        return []  # its items are in its own file
+    return [] if collecting.has_cases(module.obj) and _main_speaks_for(module, obj) else None
 
 
-def _parametrised_or_none(name: str, obj: object) -> Any:  # noqa: ANN401
-    """A ``@benchmark`` function without a ``main()``: pytest's own item where pytest can call it.
+def _main_speaks_for(module: pytest.Module, function: Any) -> bool:  # noqa: ANN401
+    """Whether a module's ``main()`` decides what of ``function`` runs.
 
-    Imported ones (``from op_tests.test_x import test_x``) have their items in their own file.
+    It does where it calls it, and for all plain functions: it may leave some out of a smoke run.
+    A method or a parametrised function that it does not call is meant for pytest.
     """
-    del name
-    return None if getattr(obj, "pytestmark", None) else []
+    marks = {mark.name for mark in getattr(function, "pytestmark", ())}
+    if "." not in function.__qualname__ and "parametrize" not in marks:
+        return True
+    cases, wanted = _found(module).cases, inspect.unwrap(function)
+    return not cases or any(inspect.unwrap(case.function) is wanted for case in cases)
 
 
 def _items(module: pytest.Module) -> list[pytest.Item]:
-    from optest.testing import collecting, items
+    from optest.testing import items
 
-    full = module.config.getoption("--optest-full")
-    argv = [] if full else _smoke(module)
-    found = collecting.collect(module.obj, argv)
+    found, argv = _found(module), _argv(module)
     if found.whole:
         return [items.WholeItem.make(module, found.whole, argv)]
     if found.gated:
@@ -64,10 +91,22 @@ def _items(module: pytest.Module) -> list[pytest.Item]:
     return [items.CaseItem.make(module, case, argv) for case in found.cases]
 
 
+def _found(module: pytest.Module) -> Found:
+    from optest.testing import collecting
+
+    if _FOUND not in module.stash:
+        module.stash[_FOUND] = collecting.collect(module.obj, _argv(module))
+    return module.stash[_FOUND]
+
+
+def _argv(module: pytest.Module) -> list[str]:
+    return [] if module.config.getoption("--optest-full") else _smoke(module)
+
+
 def _smoke(module: pytest.Module) -> list[str]:
     smoke = getattr(module.obj, "SMOKE", [])
     if not isinstance(smoke, list) or not all(isinstance(word, str) for word in smoke):
-        raise pytest.UsageError(
+        raise pytest.Collector.CollectError(
             f"{module.path.name}: SMOKE={smoke!r}: expected a list of command-line words, as "
             '["-d", "bf16", "-s", "16,128,256"]'
         )
@@ -75,36 +114,99 @@ def _smoke(module: pytest.Module) -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtestloop() -> Generator[None, Any, Any]:
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     """One session for the process; cases are checked, and timed only where OPTEST_MODE is run."""
     if "optest.cases.session" not in sys.modules:
         return (yield)
     from optest.cases import session as sessions
 
-    session = sessions.Session.from_environment()
-    session.judged_by = "pytest"
+    opened = session.config.stash.get(_SESSION, None)
+    ours = opened or sessions.Session.from_environment()
+    ours.judged_by = "pytest"
     if not os.environ.get("OPTEST_MODE"):
-        session.mode = "check"
-    with sessions.using(session):
+        ours.mode = "check"
+    with sessions.using(ours):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail an ordinary test whose ``checkAllclose`` failed although it ignored the verdict."""
-    before = _failures()
-    yield
-    session = _session()
-    if session is not None and isinstance(item, pytest.Function):
-        from optest.testing import items
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Make a check that fails in a fixture an error of the item."""
+    since = _failures()
+    try:
+        yield
+    except pytest.FixtureLookupError as error:
+        if not _is_uncalled(item, error):
+            raise
+        pytest.fail(
+            f"{item.nodeid}: nothing gives its argument {error.argname!r}: give the file a main() "
+            "that calls it, or parametrise it with pytest.mark.parametrize",
+            pytrace=False,
+        )
+    except pytest.skip.Exception:
+        _raise_failures(since)
+        raise
+    _raise_failures(since)
 
-        session.judged_by = "pytest"
-        items.raise_failures(session, before, [str(item.path)])
+
+def _is_uncalled(item: pytest.Item, error: pytest.FixtureLookupError) -> bool:
+    function = getattr(item, "obj", None)
+    if not getattr(function, "__optest_benchmark__", False):
+        return False
+    assert callable(function)
+    return error.msg is None and error.argname in inspect.signature(function).parameters
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Call a ``@benchmark`` function without showing pytest its row, at which it would warn."""
+    function = pyfuncitem.obj
+    if not getattr(function, "__optest_benchmark__", False):
+        return (yield)
+    from optest.testing import items
+
+    def discard(**arguments: Any) -> None:  # noqa: ANN401 - the test's own parameters
+        items.skip_unless_ran(function(**arguments))
+
+    pyfuncitem.obj = discard
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = function
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Fail an ordinary test whose ``checkAllclose`` failed although it ignored the verdict."""
+    since = _failures()
+    try:
+        yield
+    except pytest.skip.Exception:
+        _raise_failures(since)
+        raise
+    _raise_failures(since)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Make a check that fails while a fixture is torn down an error of the item."""
+    since = _failures()
+    yield
+    _raise_failures(since)
 
 
 def _failures() -> int:
     session = _session()
     return len(session.failures) if session is not None else 0
+
+
+def _raise_failures(since: int) -> None:
+    session = _session()
+    if session is not None:
+        from optest.testing import items
+
+        session.judged_by = "pytest"
+        items.raise_failures(session, since)
 
 
 def _session() -> Session | None:
