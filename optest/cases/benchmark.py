@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ _Function = Callable[..., Any]
 
 
 def benchmark(
+    _function: object = None,
+    /,
     *,
     inout: tuple[str, ...] = (),
     aliases: tuple[str, ...] = (),
@@ -53,6 +55,8 @@ def benchmark(
     Raises:
         UsageError: used bare, as ``@benchmark`` instead of ``@benchmark()``.
     """
+    if _function is not None:
+        raise UsageError("@benchmark needs its brackets: write @benchmark()")
     declared = Declared(_names(inout), _names(aliases), _names(unwritten), deterministic)
 
     def decorate(function: _Function) -> Callable[..., Row]:
@@ -75,12 +79,14 @@ def is_benchmark(value: object) -> bool:
     return getattr(value, "__optest_benchmark__", False) is True
 
 
-def _names(names: object) -> tuple[str, ...]:
-    if callable(names):
-        raise UsageError("@benchmark needs its brackets: write @benchmark()")
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):  # type: ignore[attr-defined]
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    if (
+        callable(names)
+        or isinstance(names, str)
+        or not all(isinstance(name, str) for name in names)
+    ):  # type: ignore[attr-defined]
         raise UsageError(f"{names!r}: expected a tuple of variable names, as inout=('y',)")
-    return tuple(names)  # type: ignore[arg-type]
+    return tuple(names)
 
 
 def _call(
@@ -186,6 +192,7 @@ def _finish(session: Session, case: Case, row: Row, error: str, seconds: float) 
     if row.status == "error":
         row[ERROR_COLUMN] = error
     session.totals[row.status] += 1
+    row.judged = True
     if row.status in ("failed", "error"):
         session.failures.append(sessions.Failure(case.id, row.status, reason))
         saved.save_inputs(case)

@@ -28,7 +28,8 @@ def complaints(test: str, inout: Sequence[str], changed: Sequence[torch.Tensor])
     ]
     allowed = {tensor.untyped_storage().data_ptr() for tensor in tensors_in(list(found.values()))}
     for tensor in changed:
-        if tensor.untyped_storage().data_ptr() not in allowed:
+        # One element alone does not show whether it is an input or a buffer for a scale.
+        if tensor.numel() > 1 and tensor.untyped_storage().data_ptr() not in allowed:
             shape = "x".join(map(str, tensor.shape))
             said.append(
                 f"{test}: a candidate changed a {shape} {str(tensor.dtype).removeprefix('torch.')} "

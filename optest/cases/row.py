@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ class Row(dict[str, Any]):
     ``status`` is passed, failed, error, empty (nothing measured), skipped or collected.
     """
 
-    __slots__ = ("__weakref__", "arguments", "case_id", "function", "status")
+    __slots__ = ("__weakref__", "arguments", "case_id", "function", "judged_in", "status")
 
     def __init__(self, arguments: Mapping[str, Any], *, function: str, case_id: str) -> None:
         super().__init__(arguments)
@@ -24,6 +25,16 @@ class Row(dict[str, Any]):
         self.function = function
         self.case_id = case_id
         self.status = "skipped"
+        self.judged_in = 0
+
+    @property
+    def judged(self) -> bool:
+        """Whether this process has counted the case; a row that was sent here has it yet to do."""
+        return self.judged_in == os.getpid()
+
+    @judged.setter
+    def judged(self, yes: bool) -> None:
+        self.judged_in = os.getpid() if yes else 0
 
     @property
     def ran(self) -> bool:

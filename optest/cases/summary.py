@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optest.cases import plausible, table
 from optest.cases import session as sessions
 from optest.cases.row import Row
+from optest.cases.session import Failure
 from optest.errors import UsageError
 from optest.log import logger
 from optest.timing import Timing
@@ -34,6 +35,7 @@ def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     every = [_mapping(row) for row in rows]
     shown = [row for row in every if not isinstance(row, Row) or row.ran]
     _printed(session, every)
+    _count_those_of_other_processes(session, every)
     groups = _by_function(shown)
     if len(groups) > 1:
         session.note_failure(_advice(name, list(groups)))
@@ -58,6 +60,15 @@ def _mapping(row: object) -> Mapping[str, Any]:
             "@benchmark function returns"
         )
     return row
+
+
+def _count_those_of_other_processes(session: Session, rows: list[Mapping[str, Any]]) -> None:
+    """A pool's worker ends without judging its cases; their rows still say what became of them."""
+    for row in rows:
+        if isinstance(row, Row) and row.status in ("failed", "error") and not row.judged:
+            row.judged = True
+            session.failures.append(Failure(row.case_id, row.status, "in another process"))
+            session.totals[f"{row.status} in other processes"] += 1
 
 
 def _printed(session: Session, rows: list[Mapping[str, Any]]) -> None:

@@ -55,7 +55,7 @@ def test_a_method_works_and_self_is_no_column(check):
 
 def test_bare_decorator_and_a_string_of_names_are_refused():
     with pytest.raises(UsageError, match=r"write @benchmark\(\)"):
-        benchmark(inout=lambda: None)
+        benchmark(lambda: None)
     with pytest.raises(UsageError, match="expected a tuple of variable names"):
         benchmark(inout="y")
 

@@ -294,3 +294,55 @@ def test_a_script_in_the_manner_of_aiter_runs_with_its_imports_changed(script, a
 def test_such_a_script_exits_1_when_a_candidate_is_wrong(script):
     source = UPSTREAM.replace("torch.bmm(x, weight.transpose(1, 2))", "ref * 0")
     assert script(source, OPTEST_MODE="check").returncode == 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_failing_cases_of_a_pool_fail_the_script_that_shows_them(script, method):
+    source = HEAD + textwrap.dedent(f"""
+    import multiprocessing
+    def run(m):
+        return test_op(m, "wrong")
+    if __name__ == "__main__":
+        with multiprocessing.get_context("{method}").Pool(1) as pool:
+            summarize("op", pool.map(run, [2, 3]))
+    """)
+    done = script(source, OPTEST_MODE="check")
+    assert done.returncode == 1
+    assert "2 failed in other processes" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
+def test_a_candidate_that_ends_the_process_does_not_end_it_well(script, ending):
+    source = HEAD.replace("x * 3", f"__import__('os') and {ending}") + MAIN
+    done = script(
+        source.replace("import argparse", "import os, argparse"), "-k", "wrong", OPTEST_MODE="check"
+    )
+    assert done.returncode == 1
+
+
+def test_a_filter_that_matches_nothing_is_5_and_says_so(script):
+    done = script(HEAD + MAIN, OPTEST_ONLY="test_op.py::nope")
+    assert done.returncode == 5
+    assert "OPTEST_ONLY names none of the 3 cases" in done.stderr
+
+
+def test_an_exception_that_the_script_catches_still_fails_the_case(script):
+    source = (
+        HEAD.replace(
+            "out, us = run_perftest(fn, num_iters=10)",
+            """try:
+            out, us = run_perftest(fn, num_iters=10)
+        except ZeroDivisionError:
+            print("skipping")
+            continue""",
+        )
+        + MAIN
+    )
+    done = script(source, "-k", "raises", OPTEST_MODE="check")
+    assert done.returncode == 1
+    assert "raised ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_a_bare_decorator_says_what_to_write(script):
+    done = script(HEAD.replace("@benchmark()", "@benchmark"))
+    assert "write @benchmark()" in done.stderr
