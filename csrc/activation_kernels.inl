@@ -107,8 +107,8 @@ struct GeluTanh {
 template <class T, class Activation>
 void activate_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
   const auto both = [](F a, F b) OPTEST_LAMBDA { return Activation::of(a) * b; };
-  map<T>(static_cast<T*>(out), n, past_caches, both, streamed(static_cast<const T*>(gate)),
-         streamed(static_cast<const T*>(up)));
+  map<T>(static_cast<T*>(out), n, past_caches, both, Streamed<T>{static_cast<const T*>(gate)},
+         Streamed<T>{static_cast<const T*>(up)});
 }
 
 template <class T>

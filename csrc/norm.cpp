@@ -21,6 +21,7 @@ namespace {
 struct Kernels {
   decltype(&portable::order_weight<float, float>) order_weight[3];  // bf16, fp16, fp32 weights
   decltype(&portable::columns_room) columns_room;
+  decltype(&portable::sum_of_squares<float>) sum_of_squares;
   decltype(&portable::rmsnorm_row<float>) rmsnorm_row;
   decltype(&portable::fused_add_rmsnorm_row<float>) fused_add_rmsnorm_row;
 };
@@ -30,6 +31,7 @@ Kernels kernels_of() {
   return {{OPTEST_SELECT(order_weight<T, Bf16>), OPTEST_SELECT(order_weight<T, Fp16>),
            OPTEST_SELECT(order_weight<T, float>)},
           OPTEST_SELECT(columns_room),
+          OPTEST_SELECT(sum_of_squares<T>),
           OPTEST_SELECT(rmsnorm_row<T>),
           OPTEST_SELECT(fused_add_rmsnorm_row<T>)};
 }
@@ -68,10 +70,11 @@ void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
   const std::vector<float> columns = columns_of(kernels, weight, from.length());
   const bool past_caches = goes_past_caches(to.bytes());
   parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
+    float squares = kernels.sum_of_squares(from.row(begin), from.length());
     for (int64_t i = begin; i < end; ++i) {
-      kernels.rmsnorm_row(from.row(i), to.row(i), columns.data(), from.length(),
-                          static_cast<float>(eps), from.row(std::min(i + 1, end - 1)),
-                          past_caches);
+      squares = kernels.rmsnorm_row(from.row(i), from.row(std::min(i + 1, end - 1)), to.row(i),
+                                    columns.data(), from.length(), static_cast<float>(eps), squares,
+                                    past_caches);
     }
     if (past_caches) finish_stream();
   });
@@ -87,7 +90,7 @@ void fused_add_rmsnorm(Tensor x, Tensor residual, Tensor weight, double eps) {
   parallel_rows(in.count(), 2 * in.row_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       kernels.fused_add_rmsnorm_row(in.row(i), sum.row(i), columns.data(), in.length(),
-                                    static_cast<float>(eps), sum.row(std::min(i + 1, end - 1)));
+                                    static_cast<float>(eps));
     }
   });
 }

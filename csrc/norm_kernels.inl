@@ -2,31 +2,12 @@
 
 #include "optest/vec.inl"
 
-// sum(x^2) of n elements, in independent sums so that no addition waits for the one before it.
-template <class T>
-OPTEST_INLINE float sum_of_squares(const T* x, int64_t n) {
-  F sums[4] = {};
-  const auto take = [&](Pair v, int at) OPTEST_LAMBDA {
-    sums[at] = fma(v.a, v.a, sums[at]);
-    sums[at + 1] = fma(v.b, v.b, sums[at + 1]);
-  };
-  int64_t i = 0;
-  for (; i + 2 * kPair <= n; i += 2 * kPair) {
-    take(load_pair(x + i), 0);
-    take(load_pair(x + i + kPair), 2);
-  }
-  for (; i + kPair <= n; i += kPair) take(load_pair(x + i), 0);
-  if (i < n) take(load_pair_part(x + i, n - i), 2);
-  return sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
-}
-
-template <class T>
-OPTEST_INLINE void normalise(const T* x, T* out, const float* weight, int64_t n, float eps,
-                             const T* ahead, bool past_caches) {
-  const float mean = sum_of_squares(x, n) / static_cast<float>(n);
-  const F factor = splat(1.0f / std::sqrt(mean + eps));
+template <class In, class T>
+OPTEST_INLINE void normalise(In in, T* out, const float* weight, int64_t n, float eps, float squares,
+                             bool past_caches) {
+  const F factor = splat(1.0f / std::sqrt(squares / static_cast<float>(n) + eps));
   const auto scaled = [=](F v, F w) OPTEST_LAMBDA { return v * factor * w; };
-  map<T>(out, n, past_caches, scaled, Ahead<T>{x, ahead}, Columns{weight});
+  map<T>(out, n, past_caches, scaled, in, Columns{weight});
 }
 
 // Elements that the weight of a row of n must have room for.
@@ -41,21 +22,27 @@ void order_weight(const void* weight, float* columns, int64_t n) {
   }
 }
 
-// `ahead` is the row after x, or x.
 template <class T>
-void rmsnorm_row(const void* x, void* out, const float* weight, int64_t n, float eps,
-                 const void* ahead, bool past_caches) {
-  normalise(static_cast<const T*>(x), static_cast<T*>(out), weight, n, eps,
-            static_cast<const T*>(ahead), past_caches);
+float sum_of_squares(const void* x, int64_t n) {
+  return reduced<SumOfSquares>(static_cast<const T*>(x), n);
+}
+
+// One row, of which `squares` is the sum of squares; returns that of the next row.
+template <class T>
+float rmsnorm_row(const void* x, const void* next, void* out, const float* weight, int64_t n,
+                  float eps, float squares, bool past_caches) {
+  SumOfSquares sum;
+  const WithNext<T, SumOfSquares> in{static_cast<const T*>(x), static_cast<const T*>(next), &sum};
+  normalise(in, static_cast<T*>(out), weight, n, eps, squares, past_caches);
+  return sum.result();
 }
 
 // residual += x, rounded; x = rmsnorm(residual).
 template <class T>
-void fused_add_rmsnorm_row(void* x, void* residual, const float* weight, int64_t n, float eps,
-                           const void* ahead) {
+void fused_add_rmsnorm_row(void* x, void* residual, const float* weight, int64_t n, float eps) {
   T* const in = static_cast<T*>(x);
   T* const sum = static_cast<T*>(residual);
   const auto add = [](F a, F b) OPTEST_LAMBDA { return a + b; };
-  map<T>(sum, n, false, add, streamed<T>(in), streamed<T>(sum));
-  normalise<T>(sum, in, weight, n, eps, static_cast<const T*>(ahead), false);
+  map<T>(sum, n, false, add, Streamed<T>{in}, Streamed<T>{sum});
+  normalise(static_cast<const T*>(sum), in, weight, n, eps, reduced<SumOfSquares>(sum, n), false);
 }

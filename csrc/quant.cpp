@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "optest/memory.h"
 #include "optest/parallel.h"
@@ -25,13 +26,15 @@ struct Kernels {
   decltype(&portable::largest_bits_of<float>) largest_bits_of;
   decltype(&portable::scale_for<int8_t>) scale_for;
   decltype(&portable::quantise_by<float, int8_t>) quantise_by;
+  decltype(&portable::find_scales<float, int8_t>) find_scales;
   decltype(&portable::quantise_row<float, int8_t>) quantise_row;
 };
 
 template <class T, class Q>
 Kernels kernels_of() {
   return {OPTEST_SELECT(largest_bits_of<T>), OPTEST_SELECT(scale_for<Q>),
-          OPTEST_SELECT(quantise_by<T, Q>), OPTEST_SELECT(quantise_row<T, Q>)};
+          OPTEST_SELECT(quantise_by<T, Q>), OPTEST_SELECT(find_scales<T, Q>),
+          OPTEST_SELECT(quantise_row<T, Q>)};
 }
 
 template <class T>
@@ -87,11 +90,11 @@ void for_elements(const Rows& rows, const Body& body) {
   parallel_elements(rows.count(), rows.length(), rows.element_bytes(), body);
 }
 
-void quantise_all(const Kernels& kernels, const Pair& pair, float scale, bool bounded) {
+void quantise_all(const Kernels& kernels, const Pair& pair, float scale) {
   const bool past_caches = goes_past_caches(pair.to.bytes());
   for_elements(pair.from, [&](int64_t row, int64_t begin, int64_t end) {
     kernels.quantise_by(pair.from.element(row, begin), pair.to.element(row, begin), end - begin,
-                        scale, bounded, past_caches);
+                        scale, past_caches);
     if (past_caches) finish_stream();
   });
 }
@@ -110,7 +113,7 @@ uint32_t tensor_largest_bits(const Kernels& kernels, const Rows& rows) {
 void static_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
   const Kernels kernels = kernels_for(out, x);
   const float by = *scales_of("scale", scale, 1, "the tensor");
-  quantise_all(kernels, Pair(x, out), by, false);
+  quantise_all(kernels, Pair(x, out), by);
 }
 
 void dynamic_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
@@ -118,7 +121,7 @@ void dynamic_per_tensor_quant(Tensor out, Tensor x, Tensor scale) {
   float* const found = scales_of("scale", scale, 1, "the tensor");
   const Pair pair(x, out);
   *found = kernels.scale_for(tensor_largest_bits(kernels, pair.from));
-  quantise_all(kernels, pair, *found, true);
+  quantise_all(kernels, pair, *found);
 }
 
 void quantise_rows(const Kernels& kernels, const Rows& to, const Rows& from, float* scales,
@@ -126,10 +129,14 @@ void quantise_rows(const Kernels& kernels, const Rows& to, const Rows& from, flo
   const int64_t groups = (from.length() + group - 1) / group;
   const bool past_caches = goes_past_caches(to.bytes());
   parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
+    // The last row has none after it: it is looked at once more, for scales that nobody reads.
+    std::vector<float> unread(static_cast<size_t>(groups));
+    kernels.find_scales(from.row(begin), scales + begin * groups, from.length(), group);
     for (int64_t i = begin; i < end; ++i) {
-      const void* ahead = from.row(std::min(i + 1, end - 1));
-      kernels.quantise_row(from.row(i), to.row(i), scales + i * groups, from.length(), group,
-                           ahead, past_caches);
+      const bool last = i + 1 == end;
+      kernels.quantise_row(from.row(i), from.row(last ? i : i + 1), to.row(i), scales + i * groups,
+                           last ? unread.data() : scales + (i + 1) * groups, from.length(), group,
+                           past_caches);
     }
     if (past_caches) finish_stream();
   });

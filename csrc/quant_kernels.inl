@@ -67,9 +67,9 @@ OPTEST_INLINE F clamp(F value, F limit) { return at_least(at_most(value, limit),
 
 // n elements by one scale. `bounded` says that the scale was found from these elements: an ordinary one
 // then promises that all are numbers and that no quotient passes the largest finite value.
-template <class T, class Q>
-OPTEST_NOINLINE void quantise(Ahead<T> in, Q* out, int64_t n, float scale, bool bounded,
-                              bool past_caches) {
+template <class In, class T, class Q>
+OPTEST_INLINE void quantise(In in, const T*, Q* out, int64_t n, float scale, bool bounded,
+                            bool past_caches) {
   const F divisor = splat(scale);
   const F reciprocal = splat(1.0f / scale);
   // Beyond the limit all saturates; an infinity would spoil the remainder.
@@ -106,45 +106,52 @@ float scale_for(uint32_t largest) {
 
 template <class T>
 uint32_t largest_bits_of(const void* x, int64_t n) {
-  return largest_bits(static_cast<const T*>(x), n);
+  return reduced<LargestBits>(static_cast<const T*>(x), n);
 }
 
 // n elements by a given scale.
 template <class T, class Q>
-void quantise_by(const void* x, void* out, int64_t n, float scale, bool bounded,
-                 bool past_caches) {
-  quantise(streamed(static_cast<const T*>(x)), static_cast<Q*>(out), n, scale, bounded, past_caches);
+void quantise_by(const void* x, void* out, int64_t n, float scale, bool past_caches) {
+  const T* const from = static_cast<const T*>(x);
+  quantise(Streamed<T>{from}, from, static_cast<Q*>(out), n, scale, false, past_caches);
 }
 
-constexpr int64_t kStaged = 8192;
-
-// Some groups of a row, by a scale of its own each; the last group may be shorter. Past the caches, short
-// groups leave together.
+// The scale of each `group` elements of a row; the last group may be shorter.
 template <class T, class Q>
-void quantise_groups(const T* x, Q* out, float* scales, int64_t n, int64_t group, const T* ahead,
-                     bool past_caches) {
-  for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
-    scales[g] = scale_for<Q>(largest_bits(x + i, n - i < group ? n - i : group));
-  }
-  alignas(64) Q staged[kStaged];
-  const bool staging = past_caches && n <= kStaged;
-  Q* const to = staging ? staged : out;
+void find_scales(const void* x, float* scales, int64_t n, int64_t group) {
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     const int64_t some = n - i < group ? n - i : group;
-    quantise(Ahead<T>{x + i, ahead + i}, to + i, some, scales[g], true, past_caches && !staging);
+    scales[g] = scale_for<Q>(reduced<LargestBits>(static_cast<const T*>(x) + i, some));
   }
-  if (staging) stream(out, staged, n);
 }
 
-// One row by a scale of its own for every `group` elements. `ahead` is the row after it, or the same.
+// One group by its scale; returns the scale of the same group of the next row.
 template <class T, class Q>
-void quantise_row(const void* x, void* out, float* scales, int64_t n, int64_t group,
-                  const void* ahead, bool past_caches) {
-  // As many groups as stay in the first-level cache until they are read again.
-  const int64_t run = group >= kStaged ? group : kStaged / group * group;
-  for (int64_t i = 0; i < n; i += run) {
-    quantise_groups(static_cast<const T*>(x) + i, static_cast<Q*>(out) + i, scales + i / group,
-                    n - i < run ? n - i : run, group, static_cast<const T*>(ahead) + i,
-                    past_caches);
+OPTEST_NOINLINE float quantise_group(const T* x, const T* next, Q* out, int64_t n, float scale,
+                                     bool past_caches) {
+  LargestBits largest;
+  quantise(WithNext<T, LargestBits>{x, next, &largest}, x, out, n, scale, true, past_caches);
+  return scale_for<Q>(largest.result());
+}
+
+// One row by the scales of its groups; finds those of the next row meanwhile. Past the caches, short
+// groups leave together.
+template <class T, class Q>
+void quantise_row(const void* x, const void* next, void* out, const float* scales,
+                  float* next_scales, int64_t n, int64_t group, bool past_caches) {
+  constexpr int64_t run = 1024;
+  alignas(64) Q staged[run];
+  const bool staging = past_caches && group <= run;
+  int64_t begin = 0;  // of what is staged
+  for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
+    const int64_t some = n - i < group ? n - i : group;
+    Q* const to = staging ? staged + (i - begin) : static_cast<Q*>(out) + i;
+    next_scales[g] = quantise_group(static_cast<const T*>(x) + i, static_cast<const T*>(next) + i,
+                                    to, some, scales[g], past_caches && !staging);
+    const int64_t end = i + some;
+    if (staging && (end == n || end + group - begin > run)) {
+      stream(static_cast<Q*>(out) + begin, staged, end - begin);
+      begin = end;
+    }
   }
 }

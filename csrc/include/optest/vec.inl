@@ -292,20 +292,37 @@ OPTEST_INLINE void store_pair(Code* to, U a, U b) {
   }
 }
 
-// Bits of the largest |x| of n elements. They order as the magnitudes do, NaN above them all: a NaN
-// anywhere gives a NaN.
-template <class T>
-OPTEST_INLINE uint32_t largest_bits(const T* x, int64_t n) {
-  U first{};
-  U second{};
-  const auto take = [&](Pair v) OPTEST_LAMBDA {
-    first = larger(first, (U)v.a & kAbs);
-    second = larger(second, (U)v.b & kAbs);
-  };
+// Bits of the largest |x|. They order as the magnitudes do, NaN above them all: a NaN anywhere gives a
+// NaN.
+struct LargestBits {
+  U a{};
+  U b{};
+
+  OPTEST_INLINE void take(Pair v) {
+    a = larger(a, (U)v.a & kAbs);
+    b = larger(b, (U)v.b & kAbs);
+  }
+  OPTEST_INLINE uint32_t result() const { return largest_of(larger(a, b)); }
+};
+
+struct SumOfSquares {
+  F a{};
+  F b{};
+
+  OPTEST_INLINE void take(Pair v) {
+    a = fma(v.a, v.a, a);
+    b = fma(v.b, v.b, b);
+  }
+  OPTEST_INLINE float result() const { return sum_of(a + b); }
+};
+
+template <class Reduce, class T>
+OPTEST_INLINE auto reduced(const T* x, int64_t n) {
+  Reduce reduce;
   int64_t i = 0;
-  for (; i + kPair <= n; i += kPair) take(load_pair(x + i));
-  if (i < n) take(load_pair_part(x + i, n - i));
-  return largest_of(larger(first, second));
+  for (; i + kPair <= n; i += kPair) reduce.take(load_pair(x + i));
+  if (i < n) reduce.take(load_pair_part(x + i, n - i));
+  return reduce.result();
 }
 
 // ---- memory ---------------------------------------------------------------------------------------
@@ -339,20 +356,21 @@ OPTEST_INLINE void stream(void* destination, const void* source, int64_t bytes) 
 
 // ---- rows -----------------------------------------------------------------------------------------
 
-// An input whose next row is brought into the first-level cache while this one is worked on: the
-// processor's own prefetching stops where the second pass over a row begins.
+// A long run, with 2 KiB of it under way: more than the processor dares by itself where several runs are
+// read at once.
 template <class T>
-struct Ahead {
+struct Streamed {
   const T* at;
-  const T* next;
 };
 
-// A long run read once: 2 KiB are under way, which is more than the processor dares by itself where
-// several runs are read at once.
-template <class T>
-OPTEST_INLINE Ahead<T> streamed(const T* in) {
-  return {in, in + 2048 / sizeof(T)};
-}
+// A row that a first pass has left in a cache, and beside it, at the same pace, the next row's first pass:
+// memory then has work all the time. Reduce takes the next row's vectors.
+template <class T, class Reduce>
+struct WithNext {
+  const T* at;
+  const T* next;
+  Reduce* reduce;
+};
 
 // A number for each column, in the order in which load_pair splits the rows it meets (order_as).
 struct Columns {
@@ -371,9 +389,15 @@ OPTEST_INLINE Pair fetch(const T* in, int64_t i) {
   return load_pair(in + i);
 }
 template <class T>
-OPTEST_INLINE Pair fetch(Ahead<T> in, int64_t i) {
-  __builtin_prefetch(in.next + i);
-  if (sizeof(T) * kPair > 64) __builtin_prefetch(in.next + i + kLanes);
+OPTEST_INLINE Pair fetch(Streamed<T> in, int64_t i) {
+  constexpr int64_t line = 64 / sizeof(T);
+  const T* const ahead = in.at + i + 2048 / sizeof(T);
+  for (int64_t part = 0; part < kPair; part += line) __builtin_prefetch(ahead + part);
+  return load_pair(in.at + i);
+}
+template <class T, class Reduce>
+OPTEST_INLINE Pair fetch(WithNext<T, Reduce> in, int64_t i) {
+  in.reduce->take(fetch(Streamed<T>{in.next}, i));
   return load_pair(in.at + i);
 }
 OPTEST_INLINE Pair fetch(Columns in, int64_t i) { return load_pair(in.at + i); }
@@ -384,7 +408,12 @@ OPTEST_INLINE Pair fetch_rest(const T* in, int64_t i, int64_t n) {
   return load_pair_part(in + i, n);
 }
 template <class T>
-OPTEST_INLINE Pair fetch_rest(Ahead<T> in, int64_t i, int64_t n) {
+OPTEST_INLINE Pair fetch_rest(Streamed<T> in, int64_t i, int64_t n) {
+  return load_pair_part(in.at + i, n);
+}
+template <class T, class Reduce>
+OPTEST_INLINE Pair fetch_rest(WithNext<T, Reduce> in, int64_t i, int64_t n) {
+  in.reduce->take(load_pair_part(in.next + i, n));
   return load_pair_part(in.at + i, n);
 }
 OPTEST_INLINE Pair fetch_rest(Columns in, int64_t i, int64_t) { return load_pair(in.at + i); }
@@ -394,7 +423,8 @@ OPTEST_INLINE void put(Out* to, const Fn& fn, Pairs... in) {
   store_pair<Like>(to, fn(in.a...), fn(in.b...));
 }
 
-// out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, an Ahead or Columns. With
+// out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, Streamed, WithNext
+// or Columns. With
 // past_caches the output is staged in the first-level cache and leaves it in whole lines, in runs so short
 // that memory is never long without work.
 template <class T, class Out, class Fn, class... In>
