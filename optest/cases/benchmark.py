@@ -84,7 +84,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
         callable(names)
         or isinstance(names, str)
         or not all(isinstance(name, str) for name in names)
-    ):  # type: ignore[attr-defined]
+    ):
         raise UsageError(f"{names!r}: expected a tuple of variable names, as inout=('y',)")
     return tuple(names)
 
