@@ -16,9 +16,19 @@ OPTEST_INLINE F polynomial(F x, const float (&coefficients)[kTerms]) {
   return fma(odd, x, even);
 }
 
-// Results are rounded to T: what fp32 shows of a difference of 1e-5, relative, 16 bits do not.
+// Results are rounded to T: what fp32 shows of a difference of 1e-5, relative, 16 bits do not, nor bf16
+// one of 6e-5.
 template <class T>
 constexpr bool kFine = sizeof(T) == 4;
+
+// 1 / value for value >= 1.
+template <class T>
+OPTEST_INLINE F reciprocal_for(F value) {
+#if defined(OPTEST_ISA_AVX512)
+  if constexpr (std::is_same_v<T, Bf16>) return (F)_mm512_rcp14_ps((__m512)value);
+#endif
+  return reciprocal_of(value);
+}
 
 #if defined(OPTEST_ISA_AVX512)
 // 2^x to 4e-6 of it, and what rounds off x; x may be any number. The machine takes the fraction of x and
@@ -34,10 +44,10 @@ OPTEST_INLINE F power_of_two(F x) {
 
 // e^x for |x| up to 87, by a polynomial for e^r, |r| at most ln(2)/2: to 1e-7 of it or, less exact, 4e-6.
 // Beyond, e^87 or infinity, e^-87 or zero.
-template <bool kExact>
+template <class T>
 OPTEST_INLINE F exponential(F x) {
 #if defined(OPTEST_ISA_AVX512)
-  if constexpr (!kExact) return power_of_two(x * 1.44269504f);
+  if constexpr (!kFine<T>) return power_of_two(x * 1.44269504f);
 #endif
   static constexpr float kPolynomial[] = {1.0f,           1.00000004f,    0.500000005f, 0.166664145f,
                                           0.0416663516f, 0.0083752102f, 0.00139412131f};
@@ -49,7 +59,7 @@ OPTEST_INLINE F exponential(F x) {
   const F n = shifted - 0x1.8p23f;
   const F power = (F)(((U)shifted + 127u) << 23);
   F value;
-  if constexpr (kExact) {
+  if constexpr (kFine<T>) {
     // ln(2) in two parts, of which the first has room for n times it.
     const F high = fnma(n, splat(0x1.62e4p-1f), within);
     value = polynomial(fnma(n, splat(1.42860682e-6f), high), kPolynomial) * power;
@@ -60,19 +70,19 @@ OPTEST_INLINE F exponential(F x) {
 }
 
 // 1 / (1 + e^-x).
-template <bool kExact>
+template <class T>
 OPTEST_INLINE F sigmoid(F x) {
-  return reciprocal_of(exponential<kExact>(-x) + 1.0f);
+  return reciprocal_for<T>(exponential<T>(-x) + 1.0f);
 }
 
-template <bool kExact>
+template <class T>
 struct Silu {
-  static OPTEST_INLINE F of(F x) { return x * sigmoid<kExact>(x); }
+  static OPTEST_INLINE F of(F x) { return x * sigmoid<T>(x); }
 };
 
 // x / 2 * (1 + erf(x / sqrt(2))) as x times the normal distribution's integral up to x. Of its tail
 // e^(-x^2/2) is taken out; what is left is a polynomial in t = 1 / (1 + c |x|), to 4e-8 or 2e-5, relative.
-template <bool kExact>
+template <class T>
 struct Gelu {
   static OPTEST_INLINE F of(F x) {
     static constexpr float kTail[] = {0.139618713f,   0.139912298f, 0.119444917f,
@@ -82,46 +92,46 @@ struct Gelu {
                                        -0.0313248388f, 0.228980591f, -0.0815045327f};
     constexpr float kFar = 13.0f;  // where e^-x^2/2 passes below e^-84
     const F magnitude = at_most((F)((U)x & kAbs), splat(kFar));
-    const F t = reciprocal_of(fma(magnitude, splat(kExact ? 0.35f : 0.3f), splat(1.0f)));
+    const F t = reciprocal_for<T>(fma(magnitude, splat(kFine<T> ? 0.35f : 0.3f), splat(1.0f)));
     F share;
-    if constexpr (kExact) {
+    if constexpr (kFine<T>) {
       share = t * polynomial(t, kTail);
     } else {
       share = t * polynomial(t, kShort);
     }
-    const F near = exponential<kExact>(magnitude * magnitude * -0.5f) * share;
+    const F near = exponential<T>(magnitude * magnitude * -0.5f) * share;
     const F tail = choose(magnitude < kFar, near, magnitude - kFar);  // 0, or NaN
     return x * choose(x < 0.0f, tail, 1.0f - tail);
   }
 };
 
 // x / 2 * (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3), which is x / (1 + e^(-2u)).
-template <bool kExact>
+template <class T>
 struct GeluTanh {
   static OPTEST_INLINE F of(F x) {
     const F cubic = fma(x * x, splat(0.044715f), splat(1.0f)) * x;
-    return x * sigmoid<kExact>(cubic * 1.59576912f);
+    return x * sigmoid<T>(cubic * 1.59576912f);
   }
 };
 
 template <class T, class Activation>
 void activate_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
   const auto both = [](F a, F b) OPTEST_LAMBDA { return Activation::of(a) * b; };
-  map<T>(static_cast<T*>(out), n, past_caches, both, Streamed<T>{static_cast<const T*>(gate)},
-         Streamed<T>{static_cast<const T*>(up)});
+  map<T>(static_cast<T*>(out), n, past_caches, both, Streamed<T, 1>{static_cast<const T*>(gate)},
+         Streamed<T, 1>{static_cast<const T*>(up)});
 }
 
 template <class T>
 void silu_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, Silu<kFine<T>>>(gate, up, out, n, past_caches);
+  activate_row<T, Silu<T>>(gate, up, out, n, past_caches);
 }
 
 template <class T>
 void gelu_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, Gelu<kFine<T>>>(gate, up, out, n, past_caches);
+  activate_row<T, Gelu<T>>(gate, up, out, n, past_caches);
 }
 
 template <class T>
 void gelu_tanh_row(const void* gate, const void* up, void* out, int64_t n, bool past_caches) {
-  activate_row<T, GeluTanh<kFine<T>>>(gate, up, out, n, past_caches);
+  activate_row<T, GeluTanh<T>>(gate, up, out, n, past_caches);
 }

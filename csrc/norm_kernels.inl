@@ -24,15 +24,15 @@ void order_weight(const void* weight, float* columns, int64_t n) {
 
 template <class T>
 float sum_of_squares(const void* x, int64_t n) {
-  return reduced<SumOfSquares>(static_cast<const T*>(x), n);
+  return reduced<SumOfSquares<T>>(static_cast<const T*>(x), n);
 }
 
 // One row, of which `squares` is the sum of squares; returns that of the next row.
 template <class T>
 float rmsnorm_row(const void* x, const void* next, void* out, const float* weight, int64_t n,
                   float eps, float squares, bool past_caches) {
-  SumOfSquares sum;
-  const WithNext<T, SumOfSquares> in{static_cast<const T*>(x), static_cast<const T*>(next), &sum};
+  SumOfSquares<T> sum;
+  const WithNext<T, SumOfSquares<T>> in{static_cast<const T*>(x), static_cast<const T*>(next), &sum};
   normalise(in, static_cast<T*>(out), weight, n, eps, squares, past_caches);
   return sum.result();
 }
@@ -43,6 +43,6 @@ void fused_add_rmsnorm_row(void* x, void* residual, const float* weight, int64_t
   T* const in = static_cast<T*>(x);
   T* const sum = static_cast<T*>(residual);
   const auto add = [](F a, F b) OPTEST_LAMBDA { return a + b; };
-  map<T>(sum, n, false, add, Streamed<T>{in}, Streamed<T>{sum});
-  normalise(static_cast<const T*>(sum), in, weight, n, eps, reduced<SumOfSquares>(sum, n), false);
+  map<T>(sum, n, false, add, Streamed<T, 2>{in}, Streamed<T, 2>{sum});
+  normalise(static_cast<const T*>(sum), in, weight, n, eps, reduced<SumOfSquares<T>>(static_cast<const T*>(sum), n), false);
 }

@@ -13,8 +13,9 @@ template <int kMin>
 OPTEST_INLINE U magnitude_code(F value) {
   constexpr uint32_t smallest = static_cast<uint32_t>(127 + kMin) << 23;
   constexpr uint32_t bias = (256u - 8u * (127 + 20 + kMin) % 256u) % 256u;
-  const U magic = larger((U)value & kInf, U{} + smallest) + ((20u << 23) + bias);
-  const U sum = (U)((F)((U)value & kAbs) + (F)magic);
+  const F power = (F)larger((U)value & kInf, U{} + smallest);
+  // The product is exact. `bias` counts steps, of which there are 8 to the power of two.
+  const U sum = (U)fma(power, splat(0x1p20f + bias / 8), (F)((U)value & kAbs));
   return sum + (sum >> 20);
 }
 
@@ -65,32 +66,34 @@ constexpr bool kShortMantissa<float> = false;
 
 OPTEST_INLINE F clamp(F value, F limit) { return at_least(at_most(value, limit), -limit); }
 
-// n elements by one scale. `bounded` says that the scale was found from these elements: an ordinary one
-// then promises that all are numbers and that no quotient passes the largest finite value.
-template <class In, class T, class Q>
-OPTEST_INLINE void quantise(In in, const T*, Q* out, int64_t n, float scale, bool bounded,
-                            bool past_caches) {
+// Three ways from x to its code, each for one scale. For any x and scale:
+template <class Q>
+OPTEST_INLINE auto by_division(float scale) {
+  const F divisor = splat(scale);
+  const F largest = splat(kLargest<Q>);
+  return [=](F x) OPTEST_LAMBDA { return encode_or_nan<Q>(clamp(x / divisor, largest)); };
+}
+
+// For any x of 16 bits, by an ordinary scale. Beyond the limit all saturates, and an infinity would spoil
+// the remainder.
+template <class Q>
+OPTEST_INLINE auto by_reciprocal(float scale) {
   const F divisor = splat(scale);
   const F reciprocal = splat(1.0f / scale);
-  // Beyond the limit all saturates; an infinity would spoil the remainder.
   const F limit = splat(scale * kLargest<Q>);
-  const F largest = splat(kLargest<Q>);
-  const auto exact = [=](F v) OPTEST_LAMBDA {
-    return encode_or_nan<Q>(clamp(v / divisor, largest));
+  return [=](F x) OPTEST_LAMBDA {
+    return encode_or_nan<Q>(multiply_by_reciprocal(clamp(x, limit), divisor, reciprocal));
   };
-  const auto fast = [=](F v) OPTEST_LAMBDA {
-    return encode_or_nan<Q>(multiply_by_reciprocal(clamp(v, limit), divisor, reciprocal));
+}
+
+// For x of 16 bits of which an ordinary scale was found: all are numbers, none is beyond the limit.
+template <class Q>
+OPTEST_INLINE auto by_reciprocal_within(float scale) {
+  const F divisor = splat(scale);
+  const F reciprocal = splat(1.0f / scale);
+  return [=](F x) OPTEST_LAMBDA {
+    return encode(multiply_by_reciprocal(x, divisor, reciprocal), Q{});
   };
-  const auto fastest = [=](F v) OPTEST_LAMBDA {
-    return encode(multiply_by_reciprocal(v, divisor, reciprocal), Q{});
-  };
-  if constexpr (kShortMantissa<T>) {
-    if (is_ordinary(scale)) {
-      return bounded ? map<T>(out, n, past_caches, fastest, in)
-                     : map<T>(out, n, past_caches, fast, in);
-    }
-  }
-  map<T>(out, n, past_caches, exact, in);
 }
 
 // ---- rows -----------------------------------------------------------------------------------------
@@ -106,14 +109,18 @@ float scale_for(uint32_t largest) {
 
 template <class T>
 uint32_t largest_bits_of(const void* x, int64_t n) {
-  return reduced<LargestBits>(static_cast<const T*>(x), n);
+  return reduced<LargestBits<T>>(static_cast<const T*>(x), n);
 }
 
 // n elements by a given scale.
 template <class T, class Q>
 void quantise_by(const void* x, void* out, int64_t n, float scale, bool past_caches) {
-  const T* const from = static_cast<const T*>(x);
-  quantise(Streamed<T>{from}, from, static_cast<Q*>(out), n, scale, false, past_caches);
+  const Streamed<T, 4> in{static_cast<const T*>(x)};
+  Q* const to = static_cast<Q*>(out);
+  if constexpr (kShortMantissa<T>) {
+    if (is_ordinary(scale)) return map<T>(to, n, past_caches, by_reciprocal<Q>(scale), in);
+  }
+  map<T>(to, n, past_caches, by_division<Q>(scale), in);
 }
 
 // The scale of each `group` elements of a row; the last group may be shorter.
@@ -121,37 +128,25 @@ template <class T, class Q>
 void find_scales(const void* x, float* scales, int64_t n, int64_t group) {
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     const int64_t some = n - i < group ? n - i : group;
-    scales[g] = scale_for<Q>(reduced<LargestBits>(static_cast<const T*>(x) + i, some));
+    scales[g] = scale_for<Q>(reduced<LargestBits<T>>(static_cast<const T*>(x) + i, some));
   }
 }
 
-// One group by its scale; returns the scale of the same group of the next row.
-template <class T, class Q>
-OPTEST_NOINLINE float quantise_group(const T* x, const T* next, Q* out, int64_t n, float scale,
-                                     bool past_caches) {
-  LargestBits largest;
-  quantise(WithNext<T, LargestBits>{x, next, &largest}, x, out, n, scale, true, past_caches);
-  return scale_for<Q>(largest.result());
-}
-
-// One row by the scales of its groups; finds those of the next row meanwhile. Past the caches, short
-// groups leave together.
+// One row by the scales of its groups; finds those of the next row meanwhile.
 template <class T, class Q>
 void quantise_row(const void* x, const void* next, void* out, const float* scales,
                   float* next_scales, int64_t n, int64_t group, bool past_caches) {
-  constexpr int64_t run = 1024;
-  alignas(64) Q staged[run];
-  const bool staging = past_caches && group <= run;
-  int64_t begin = 0;  // of what is staged
   for (int64_t i = 0, g = 0; i < n; i += group, ++g) {
     const int64_t some = n - i < group ? n - i : group;
-    Q* const to = staging ? staged + (i - begin) : static_cast<Q*>(out) + i;
-    next_scales[g] = quantise_group(static_cast<const T*>(x) + i, static_cast<const T*>(next) + i,
-                                    to, some, scales[g], past_caches && !staging);
-    const int64_t end = i + some;
-    if (staging && (end == n || end + group - begin > run)) {
-      stream(static_cast<Q*>(out) + begin, staged, end - begin);
-      begin = end;
+    Q* const to = static_cast<Q*>(out) + i;
+    LargestBits<T> largest;
+    const WithNext<T, LargestBits<T>> in{static_cast<const T*>(x) + i,
+                                         static_cast<const T*>(next) + i, &largest};
+    if (kShortMantissa<T> && is_ordinary(scales[g])) {
+      map<T>(to, some, past_caches, by_reciprocal_within<Q>(scales[g]), in);
+    } else {
+      map<T>(to, some, past_caches, by_division<Q>(scales[g]), in);
     }
+    next_scales[g] = scale_for<Q>(largest.result());
   }
 }

@@ -31,11 +31,14 @@ void parallel_pieces(int64_t count, int64_t piece, const Body& body) {
   });
 }
 
-// parallel_pieces for rows of `row_bytes` bytes: pieces of about 256 KiB, long enough to hide the
-// hand-over and short enough to share a matrix of a few MiB evenly.
+// parallel_pieces for rows of `row_bytes` bytes: in pieces of 256 KiB or more, long enough to hide the
+// hand-over, short enough to share a matrix of a few MiB evenly, and of at most 2 MiB.
 template <class Body>
 void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
-  constexpr int64_t piece_bytes = 256 * 1024;
+  constexpr int64_t shortest = 256 * 1024;
+  constexpr int64_t longest = 2 * 1024 * 1024;
+  const int64_t even = rows * row_bytes / (8 * torch::stable::get_num_threads());
+  const int64_t piece_bytes = std::min(std::max(even, shortest), longest);
   parallel_pieces(rows, piece_bytes / std::max<int64_t>(row_bytes, 1), body);
 }
 

@@ -17,6 +17,7 @@ constexpr int kLanes = 4;
 typedef float F __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t U __attribute__((vector_size(kLanes * 4)));
 typedef int32_t I __attribute__((vector_size(kLanes * 4)));
+typedef int16_t I16 __attribute__((vector_size(kLanes * 4)));  // two a lane
 typedef uint16_t U16 __attribute__((vector_size(kLanes * 2)));
 typedef uint8_t U8 __attribute__((vector_size(kLanes)));
 
@@ -52,6 +53,7 @@ OPTEST_INLINE F at_least(F value, F limit) {
   return (F)_mm512_max_ps((__m512)limit, (__m512)value);
 }
 OPTEST_INLINE U larger(U a, U b) { return (U)_mm512_max_epi32((__m512i)a, (__m512i)b); }
+OPTEST_INLINE I16 larger(I16 a, I16 b) { return (I16)_mm512_max_epi16((__m512i)a, (__m512i)b); }
 #elif defined(OPTEST_ISA_AVX2)
 OPTEST_INLINE F at_most(F value, F limit) {
   return (F)_mm256_min_ps((__m256)limit, (__m256)value);
@@ -60,10 +62,12 @@ OPTEST_INLINE F at_least(F value, F limit) {
   return (F)_mm256_max_ps((__m256)limit, (__m256)value);
 }
 OPTEST_INLINE U larger(U a, U b) { return (U)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+OPTEST_INLINE I16 larger(I16 a, I16 b) { return (I16)_mm256_max_epi16((__m256i)a, (__m256i)b); }
 #else
 OPTEST_INLINE F at_most(F value, F limit) { return choose(limit < value, limit, value); }
 OPTEST_INLINE F at_least(F value, F limit) { return choose(limit > value, limit, value); }
 OPTEST_INLINE U larger(U a, U b) { return choose((I)a > (I)b, a, b); }
+OPTEST_INLINE I16 larger(I16 a, I16 b) { return a > b ? a : b; }
 #endif
 
 OPTEST_INLINE I exceeds(U value, uint32_t limit) { return (I)value > static_cast<int32_t>(limit); }
@@ -158,35 +162,33 @@ OPTEST_INLINE F load(const Fp16* from) {
 
 // ---- from fp32, to nearest, ties to even ----------------------------------------------------------
 
-OPTEST_INLINE void store_low(uint16_t* to, U value) {
+// The low halves, or low bytes, of all lanes.
+OPTEST_INLINE U16 low_halves(U value) {
 #if defined(OPTEST_ISA_AVX512)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)value));
+  return (U16)_mm512_cvtepi32_epi16((__m512i)value);
 #elif defined(OPTEST_ISA_AVX2)
   const U low = value & 0xffffu;  // the instruction saturates what is wider
   const __m256i packed = _mm256_packus_epi32((__m256i)low, (__m256i)low);
-  const __m256i ordered = _mm256_permute4x64_epi64(packed, 0x08);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(ordered));
+  return (U16)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 #else
-  store_raw(to, __builtin_convertvector(value, U16));
+  return __builtin_convertvector(value, U16);
 #endif
 }
 
-OPTEST_INLINE void store_low(uint8_t* to, U value) {
+OPTEST_INLINE U8 low_bytes(U value) {
 #if defined(OPTEST_ISA_AVX512)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)value));
+  return (U8)_mm512_cvtepi32_epi8((__m512i)value);
 #elif defined(OPTEST_ISA_AVX2)
   const __m256i low = _mm256_shuffle_epi8(
       (__m256i)value, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                        0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
   const __m128i both =
       _mm_unpacklo_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), both);
+  return load_raw<U8>(&both);
 #else
-  store_raw(to, __builtin_convertvector(value, U8));
+  return __builtin_convertvector(value, U8);
 #endif
 }
-
-OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
 
 // The bf16 in the upper half of each lane; what is below is left over. A NaN stays one unless all the
 // upper bits of its payload are set and some of the lower: none that arithmetic makes of bf16 and fp16.
@@ -195,21 +197,13 @@ OPTEST_INLINE U round_to_bf16(F value) {
   return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
 
-OPTEST_INLINE void store(Bf16* to, F value) {
-  const U rounded = round_to_bf16(value);
-  const I is_nan = exceeds((U)value & kAbs, kInf);
-  store_low(&to->bits, choose(is_nan, U{} + 0x7fc00000u, rounded) >> 16);
-}
-
-OPTEST_INLINE void store(Fp16* to, F value) {
+OPTEST_INLINE U16 round_to_fp16(F value) {
 #if defined(OPTEST_ISA_AVX512)
-  const __m256i narrow = _mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow);
+  return (U16)_mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT);
 #elif defined(OPTEST_ISA_AVX2)
-  const __m128i narrow = _mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), narrow);
+  return (U16)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
 #elif defined(OPTEST_ISA_NEON)
-  store_raw(to, (U16)vcvt_f16_f32((float32x4_t)value));
+  return (U16)vcvt_f16_f32((float32x4_t)value);
 #else
   const U bits = (U)value;
   const U magnitude = bits & kAbs;
@@ -219,14 +213,9 @@ OPTEST_INLINE void store(Fp16* to, F value) {
   U result = choose(exceeds(magnitude, 0x387fffffu), normal, small);
   result = choose(exceeds(magnitude, 0x477fefffu), U{} + 0x7c00u, result);
   result = choose(exceeds(magnitude, kInf), U{} + 0x7e00u, result);
-  store_low(&to->bits, result | (bits >> 16 & 0x8000u));
+  return low_halves(result | (bits >> 16 & 0x8000u));
 #endif
 }
-
-// Codes of 8 bits, one a lane.
-OPTEST_INLINE void store(E4m3fn* to, U code) { store_low(&to->bits, code); }
-OPTEST_INLINE void store(E4m3fnuz* to, U code) { store_low(&to->bits, code); }
-OPTEST_INLINE void store(int8_t* to, U code) { store_low(reinterpret_cast<uint8_t*>(to), code); }
 
 // ---- parts of a vector ----------------------------------------------------------------------------
 
@@ -248,10 +237,11 @@ struct Pair {
   F b;
 };
 
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bf16 rows would be split otherwise");
 template <class T>
 constexpr bool kSplitsEvenOdd = false;
 template <>
-constexpr bool kSplitsEvenOdd<Bf16> = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+constexpr bool kSplitsEvenOdd<Bf16> = true;
 
 template <class T>
 OPTEST_INLINE Pair load_pair(const T* from) {
@@ -270,46 +260,100 @@ OPTEST_INLINE Pair load_pair_part(const T* from, int64_t n) {
   return load_pair(padded);
 }
 
+// To memory; with kPastCaches (and `to` a multiple of the vector's size) past the caches: a line that is
+// written whole need not be read first, and the output does not push the inputs out. finish_stream() of
+// memory.h ends it.
+template <bool kPastCaches, class V>
+OPTEST_INLINE void put(void* to, V value) {
+#if defined(OPTEST_X86)
+  if constexpr (!kPastCaches) {
+    store_raw(to, value);
+  } else if constexpr (sizeof(V) == 4) {
+    _mm_stream_si32(static_cast<int*>(to), load_raw<int>(&value));
+  } else if constexpr (sizeof(V) == 8) {
+    _mm_stream_si64(static_cast<long long*>(to), load_raw<long long>(&value));
+  } else if constexpr (sizeof(V) == 16) {
+    _mm_stream_si128(static_cast<__m128i*>(to), (__m128i)value);
+#if defined(OPTEST_ISA_AVX2) || defined(OPTEST_ISA_AVX512)
+  } else if constexpr (sizeof(V) == 32) {
+    _mm256_stream_si256(static_cast<__m256i*>(to), (__m256i)value);
+#endif
+#if defined(OPTEST_ISA_AVX512)
+  } else {
+    _mm512_stream_si512(static_cast<__m512i*>(to), (__m512i)value);
+#endif
+  }
+#else
+  store_raw(to, value);
+#endif
+}
+
 // Split as rows of `Like` are.
-template <class Like, class T>
+template <class Like, bool kPastCaches, class T>
 OPTEST_INLINE void store_pair(T* to, F a, F b) {
   static_assert(kSplitsEvenOdd<Like> == kSplitsEvenOdd<T>, "halves would change places");
-  if constexpr (kSplitsEvenOdd<T>) {
-    store_raw(to, round_to_bf16(a) >> 16 | (round_to_bf16(b) & 0xffff0000u));
+  if constexpr (std::is_same_v<T, Bf16>) {
+    put<kPastCaches>(to, round_to_bf16(a) >> 16 | (round_to_bf16(b) & 0xffff0000u));
+  } else if constexpr (std::is_same_v<T, Fp16>) {
+    put<kPastCaches>(to, round_to_fp16(a));
+    put<kPastCaches>(to + kLanes, round_to_fp16(b));
   } else {
-    store(to, a);
-    store(to + kLanes, b);
+    put<kPastCaches>(to, a);
+    put<kPastCaches>(to + kLanes, b);
   }
 }
 
-template <class Like, class Code>
+// Codes of 8 bits, in the low byte of each lane.
+template <class Like, bool kPastCaches, class Code>
 OPTEST_INLINE void store_pair(Code* to, U a, U b) {
   if constexpr (kSplitsEvenOdd<Like>) {
-    store_low(reinterpret_cast<uint16_t*>(to), (a & 0xffu) | b << 8);
+    put<kPastCaches>(to, low_halves((a & 0xffu) | b << 8));
   } else {
-    store(to, a);
-    store(to + kLanes, b);
+    put<kPastCaches>(to, low_bytes(a));
+    put<kPastCaches>(to + kLanes, low_bytes(b));
   }
 }
 
-// Bits of the largest |x|. They order as the magnitudes do, NaN above them all: a NaN anywhere gives a
-// NaN.
+// Reductions over rows: take() takes kPair elements, in sums that need not wait for each other.
+
+// Bits of the largest |x|, as fp32. They order as the magnitudes do, NaN above them all: a NaN anywhere
+// gives a NaN. Those of 16 bits are compared as they are.
+template <class T>
 struct LargestBits {
+  I16 largest{};
+
+  OPTEST_INLINE void take(const T* at) {
+    largest = larger(largest, load_raw<I16>(at) & static_cast<int16_t>(0x7fff));
+  }
+  OPTEST_INLINE uint32_t result() const {
+    const U both = (U)largest;
+    const uint32_t bits = largest_of(larger(both & 0xffffu, both >> 16));
+    if constexpr (std::is_same_v<T, Bf16>) return bits << 16;
+    const T widest{static_cast<uint16_t>(bits)};
+    return ((U)load_part(&widest, 1))[0];
+  }
+};
+
+template <>
+struct LargestBits<float> {
   U a{};
   U b{};
 
-  OPTEST_INLINE void take(Pair v) {
+  OPTEST_INLINE void take(const float* at) {
+    const Pair v = load_pair(at);
     a = larger(a, (U)v.a & kAbs);
     b = larger(b, (U)v.b & kAbs);
   }
   OPTEST_INLINE uint32_t result() const { return largest_of(larger(a, b)); }
 };
 
+template <class T>
 struct SumOfSquares {
   F a{};
   F b{};
 
-  OPTEST_INLINE void take(Pair v) {
+  OPTEST_INLINE void take(const T* at) {
+    const Pair v = load_pair(at);
     a = fma(v.a, v.a, a);
     b = fma(v.b, v.b, b);
   }
@@ -317,18 +361,15 @@ struct SumOfSquares {
 };
 
 template <class Reduce, class T>
-OPTEST_INLINE auto reduced(const T* x, int64_t n) {
-  Reduce reduce;
-  int64_t i = 0;
-  for (; i + kPair <= n; i += kPair) reduce.take(load_pair(x + i));
-  if (i < n) reduce.take(load_pair_part(x + i, n - i));
-  return reduce.result();
+OPTEST_INLINE void take_part(Reduce* reduce, const T* at, int64_t n) {
+  T padded[kPair] = {};
+  std::memcpy(padded, at, static_cast<size_t>(n) * sizeof(T));
+  reduce->take(padded);
 }
 
 // ---- memory ---------------------------------------------------------------------------------------
 
-// Copies bytes past the caches: a line that is written whole need not be read first, and the output
-// does not push the inputs out. finish_stream() (memory.h) ends it.
+// Copies bytes past the caches. finish_stream() of memory.h ends it.
 OPTEST_INLINE void stream(void* destination, const void* source, int64_t bytes) {
   char* to = static_cast<char*>(destination);
   const char* from = static_cast<const char*>(source);
@@ -356,12 +397,24 @@ OPTEST_INLINE void stream(void* destination, const void* source, int64_t bytes) 
 
 // ---- rows -----------------------------------------------------------------------------------------
 
-// A long run, with 2 KiB of it under way: more than the processor dares by itself where several runs are
-// read at once.
-template <class T>
+// A long run. The processor fetches ahead within one page, from which a core gets half of what it gets
+// from several pages at once: lines are asked for in turn from each of the kPages pages to come.
+template <class T, int kPages>
 struct Streamed {
   const T* at;
 };
+
+template <int kPages, class T>
+OPTEST_INLINE void ask_for_lines(const T* place) {
+  constexpr uintptr_t lines = 64 * kPages;
+  constexpr int64_t step = 64 / sizeof(T);
+  for (int64_t part = 0; part < kPair; part += step) {
+    const uintptr_t line = reinterpret_cast<uintptr_t>(place + part) / 64;
+    const uintptr_t within = line % lines;
+    const uintptr_t ahead = line - within + lines + within % kPages * 64 + within / kPages;
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead * 64));
+  }
+}
 
 // A row that a first pass has left in a cache, and beside it, at the same pace, the next row's first pass:
 // memory then has work all the time. Reduce takes the next row's vectors.
@@ -388,16 +441,15 @@ template <class T>
 OPTEST_INLINE Pair fetch(const T* in, int64_t i) {
   return load_pair(in + i);
 }
-template <class T>
-OPTEST_INLINE Pair fetch(Streamed<T> in, int64_t i) {
-  constexpr int64_t line = 64 / sizeof(T);
-  const T* const ahead = in.at + i + 2048 / sizeof(T);
-  for (int64_t part = 0; part < kPair; part += line) __builtin_prefetch(ahead + part);
+template <class T, int kPages>
+OPTEST_INLINE Pair fetch(Streamed<T, kPages> in, int64_t i) {
+  ask_for_lines<kPages>(in.at + i);
   return load_pair(in.at + i);
 }
 template <class T, class Reduce>
 OPTEST_INLINE Pair fetch(WithNext<T, Reduce> in, int64_t i) {
-  in.reduce->take(fetch(Streamed<T>{in.next}, i));
+  ask_for_lines<4>(in.next + i);
+  in.reduce->take(in.next + i);
   return load_pair(in.at + i);
 }
 OPTEST_INLINE Pair fetch(Columns in, int64_t i) { return load_pair(in.at + i); }
@@ -407,40 +459,52 @@ template <class T>
 OPTEST_INLINE Pair fetch_rest(const T* in, int64_t i, int64_t n) {
   return load_pair_part(in + i, n);
 }
-template <class T>
-OPTEST_INLINE Pair fetch_rest(Streamed<T> in, int64_t i, int64_t n) {
+template <class T, int kPages>
+OPTEST_INLINE Pair fetch_rest(Streamed<T, kPages> in, int64_t i, int64_t n) {
   return load_pair_part(in.at + i, n);
 }
 template <class T, class Reduce>
 OPTEST_INLINE Pair fetch_rest(WithNext<T, Reduce> in, int64_t i, int64_t n) {
-  in.reduce->take(load_pair_part(in.next + i, n));
+  take_part(in.reduce, in.next + i, n);
   return load_pair_part(in.at + i, n);
 }
 OPTEST_INLINE Pair fetch_rest(Columns in, int64_t i, int64_t) { return load_pair(in.at + i); }
 
-template <class Like, class Out, class Fn, class... Pairs>
-OPTEST_INLINE void put(Out* to, const Fn& fn, Pairs... in) {
-  store_pair<Like>(to, fn(in.a...), fn(in.b...));
+// A reduction of n elements that are read in one pass.
+template <class Reduce, class T>
+OPTEST_INLINE auto reduced(const T* x, int64_t n) {
+  Reduce reduce;
+  int64_t i = 0;
+  for (; i + kPair <= n; i += kPair) {
+    ask_for_lines<4>(x + i);
+    reduce.take(x + i);
+  }
+  if (i < n) take_part(&reduce, x + i, n - i);
+  return reduce.result();
 }
 
-// out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, Streamed, WithNext
-// or Columns. With
-// past_caches the output is staged in the first-level cache and leaves it in whole lines, in runs so short
-// that memory is never long without work.
+template <class Like, bool kPastCaches, class Out, class Fn, class... Pairs>
+OPTEST_INLINE void apply(Out* to, const Fn& fn, Pairs... in) {
+  store_pair<Like, kPastCaches>(to, fn(in.a...), fn(in.b...));
+}
+
+template <class T, bool kPastCaches, class Out, class Fn, class... In>
+OPTEST_INLINE int64_t map_whole_pairs(Out* out, int64_t n, const Fn& fn, In... in) {
+  int64_t i = 0;
+  for (; i + kPair <= n; i += kPair) apply<T, kPastCaches>(out + i, fn, fetch(in, i)...);
+  return i;
+}
+
+// out[i] = fn(in[i]...) for n elements of rows of T; each input is a pointer, Streamed, WithNext or
+// Columns. With past_caches, rows that begin where vectors may be written past them are.
 template <class T, class Out, class Fn, class... In>
 OPTEST_INLINE void map(Out* out, int64_t n, bool past_caches, const Fn& fn, In... in) {
-  constexpr int64_t run = 1024 / sizeof(Out);
-  alignas(64) Out staged[run];
-  for (int64_t begin = 0; begin < n; begin += run) {
-    const int64_t end = n - begin < run ? n : begin + run;
-    Out* const to = past_caches ? staged : out + begin;
-    int64_t i = begin;
-    for (; i + kPair <= end; i += kPair) put<T>(to + (i - begin), fn, fetch(in, i)...);
-    if (i < end) {
-      Out padded[kPair];
-      put<T>(padded, fn, fetch_rest(in, i, end - i)...);
-      std::memcpy(to + (i - begin), padded, static_cast<size_t>(end - i) * sizeof(Out));
-    }
-    if (past_caches) stream(out + begin, staged, (end - begin) * static_cast<int64_t>(sizeof(Out)));
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % (kPair * sizeof(Out)) == 0;
+  const int64_t i = past_caches && aligned ? map_whole_pairs<T, true>(out, n, fn, in...)
+                                           : map_whole_pairs<T, false>(out, n, fn, in...);
+  if (i < n) {
+    Out padded[kPair];
+    apply<T, false>(padded, fn, fetch_rest(in, i, n - i)...);
+    std::memcpy(out + i, padded, static_cast<size_t>(n - i) * sizeof(Out));
   }
 }
