@@ -97,7 +97,7 @@ def _call(
     arguments = cases.bind(function, args, kwargs)
     file = cases.file_of(function)
     identity = cases.case_id(file, function.__name__, arguments)
-    identity = cases.case_id(file, function.__name__, arguments, session.nth(identity))
+    identity = cases.numbered(identity, session.nth(identity))
     columns = {name: text.cell(value) for name, value in cases.shown(arguments).items()}
     row = Row(columns, function=function.__name__, case_id=identity)
     if not session.wants(identity):

@@ -89,17 +89,22 @@ def shown(arguments: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if name not in ("self", "cls")}
 
 
+@functools.lru_cache(maxsize=256)
 def file_of(function: Callable[..., Any]) -> str:
     """Name of the file that defines ``function``, without its folder."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return Path(code.co_filename).name if code else "<unknown>"
 
 
-def case_id(file: str, function: str, arguments: Mapping[str, object], nth: int = 1) -> str:
-    """``file.py::function[name=value-…]``; the nth run of the same arguments ends in ``#n``."""
+def case_id(file: str, function: str, arguments: Mapping[str, object]) -> str:
+    """``file.py::function[name=value-…]``."""
     inside = "-".join(f"{name}={text.of_value(value)}" for name, value in shown(arguments).items())
-    suffix = f"#{nth}" if nth > 1 else ""
-    return f"{file}::{function}[{inside}]{suffix}"
+    return f"{file}::{function}[{inside}]"
+
+
+def numbered(identity: str, nth: int) -> str:
+    """The id of the nth run of the same arguments: ``#n`` from the second on."""
+    return f"{identity}#{nth}" if nth > 1 else identity
 
 
 def seed_of(identity: str, mixed_in: int = 0) -> int:

@@ -33,17 +33,36 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-def _environment() -> dict[bytes, bytes]:
-    # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
-    held: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]  # noqa: SLF001
-    # torch.compile keeps its cache folders there; they belong to the process, not to a case.
-    return {k: v for k, v in held.items() if b"TORCHINDUCTOR_" not in k}
+class _Environment(dict[bytes, bytes]):
+    """The variables at one moment, equal where a case's own are.
+
+    torch.compile keeps its cache folders there; they belong to the process, not to a case.
+    """
+
+    @classmethod
+    def now(cls) -> _Environment:
+        # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
+        return cls(os.environ._data)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) or (
+            isinstance(other, _Environment) and self.of_case() == other.of_case()
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def of_case(self) -> dict[bytes, bytes]:
+        return {k: v for k, v in self.items() if b"TORCHINDUCTOR_" not in k}
 
 
-def _set_environment(value: dict[bytes, bytes]) -> None:
-    for name in set(_environment()) - set(value):
+def _set_environment(value: _Environment) -> None:
+    wanted = value.of_case()
+    for name in set(_Environment.now().of_case()) - set(wanted):
         del os.environb[name]
-    os.environb.update(value)
+    os.environb.update(wanted)
 
 
 def _set_default_device(value: torch.device) -> None:
@@ -68,7 +87,7 @@ _STATE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     ),
-    "environment": (_environment, _set_environment),
+    "environment": (_Environment.now, _set_environment),
 }
 
 

@@ -59,18 +59,21 @@ class Table:
         return self.rows[:, COLUMNS.index(name)]
 
     @functools.cached_property
-    def _totals(self) -> dict[str, tuple[float, float]]:
+    def _totals(self) -> dict[str, float]:
         rows = self.rows.numpy()  # torch would wake its threads for so little
+        if len(rows) == 1:
+            return dict(zip(COLUMNS, rows[0].tolist(), strict=True))
         sums, maxima = rows.sum(0).tolist(), rows.max(0).tolist()
-        return dict(zip(COLUMNS, zip(sums, maxima, strict=True), strict=True))
+        both = zip(COLUMNS, sums, maxima, strict=True)
+        return {name: most if name in MAXIMA else total for name, total, most in both}
 
     def total(self, name: str) -> float:
         """A column's sum, or its maximum where it holds maxima."""
-        return self._totals[name][name in MAXIMA]
+        return self._totals[name]
 
     def count(self, name: str) -> int:
         """``total`` of a column that counts."""
-        return int(self.total(name))
+        return int(self._totals[name])
 
 
 @dataclass(frozen=True)

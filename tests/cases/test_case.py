@@ -39,7 +39,8 @@ def test_the_id_is_the_one_the_design_promises():
     arguments = {"m": 4096, "k": 4096, "q_type": "per_Token", "dtype": torch.bfloat16}
     expected = "test_quant.py::test_quant[m=4096-k=4096-q_type=per_Token-dtype=bf16]"
     assert cases.case_id("test_quant.py", "test_quant", arguments) == expected
-    assert cases.case_id("test_quant.py", "test_quant", arguments, 2) == expected + "#2"
+    assert cases.numbered(expected, 1) == expected
+    assert cases.numbered(expected, 2) == expected + "#2"
 
 
 def test_self_makes_no_column():
