@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,46 +13,45 @@ from optest.checking.rule import Values
 from optest.checking.table import COLUMNS, GROSS_FACTOR, MAXIMA, Bounds, Table, block_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from optest.checking.domain import Domain
     from optest.checking.pair import Pair
 
 # Between these, fp32 sums of squares of a block neither overflow nor lose what matters.
 _LARGE, _SMALL = 1e15, 1e-15
-# On the CPU blocks are shared out among few threads: their buffers stay in a core's cache, and the
-# cost of starting an operation is small beside its work.
-_CPU_BLOCK_BYTES = 1 << 19
+# Torch shares each operation out among its threads: enough for all of them, and so little that what
+# one of them works on stays in its core's cache.
+_CPU_BLOCK_BYTES_A_THREAD = 1 << 19
+_MOST_CPU_BLOCK_BYTES = 1 << 22
 _GPU_BLOCK_BYTES = 1 << 24
-_MAX_WORKERS = 4
 _SHORT = 2
+# More, relative, than fp32 can be off in one fused operation.
+_ROUNDING = 1e-6
 # What is unusual takes some twenty temporaries: in parts, so that memory stays small.
 _PART = 1 << 15
 
 
 def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
     """One row for each block, as ``Table`` describes; runs on the tensors' device."""
-    on_cpu = pair.a.device.type == "cpu"
-    block_bytes = _CPU_BLOCK_BYTES if on_cpu else _GPU_BLOCK_BYTES
-    block = block_of(pair.positions, block_bytes // (domain.compute.itemsize * pair.pack))
+    block = block_of(pair.positions, _block_bytes(pair) // (domain.compute.itemsize * pair.pack))
     blocks = -(-pair.positions // block)
     rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
-    workers = min(torch.get_num_threads(), blocks, _MAX_WORKERS) if on_cpu else 1
-    numbers, table = iter(range(blocks)), rows.numpy()
-
-    def work() -> None:
-        reader = BlockReader(pair, domain, block)
-        scratch = _Scratch(reader.values_in(block), domain.compute, pair.a.device)
-        for number in numbers:
-            start, stop = number * block, min((number + 1) * block, pair.positions)
-            row = _equal(reader.equal_values(start, stop), scratch, bounds)
-            table[number] = row or _row(reader.read(start, stop), scratch, bounds)
-
-    if workers == 1:
-        work()
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            for done in [pool.submit(work) for _ in range(workers)]:
-                done.result()
+    table = rows.numpy()
+    reader = BlockReader(pair, domain, block)
+    scratch = _Scratch(reader, reader.values_in(block), domain.compute)
+    for number in range(blocks):
+        start, stop = number * block, min((number + 1) * block, pair.positions)
+        row = _equal(reader.equal_values(start, stop), scratch, bounds)
+        table[number] = row or _row(lambda: reader.read(start, stop), scratch, bounds)  # noqa: B023
     return Table(rows, block)
+
+
+def _block_bytes(pair: Pair) -> int:
+    if pair.a.device.type != "cpu":
+        return _GPU_BLOCK_BYTES
+    wanted = _CPU_BLOCK_BYTES_A_THREAD * torch.get_num_threads()
+    return 1 << (min(wanted, _MOST_CPU_BLOCK_BYTES).bit_length() - 1)
 
 
 class BlockReader:
@@ -73,6 +71,16 @@ class BlockReader:
 
     def _usable(self, side: torch.Tensor, compute: torch.dtype) -> bool:
         return side.dtype == compute and side.is_contiguous() and self._flat
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pair is."""
+        return self._pair.a.device
+
+    @property
+    def candidate(self) -> torch.Tensor | None:
+        """The buffer that the candidate's values are decoded into; None where they need none."""
+        return self._buffers[1]
 
     def values_in(self, positions: int) -> int:
         """Values in the longest read of ``positions``."""
@@ -130,14 +138,16 @@ def _in_words(stretch: torch.Tensor) -> bool:
 class _Scratch:
     """Buffers for one block: nothing else of a block's size is allocated where all is well."""
 
-    def __init__(self, size: int, compute: torch.dtype, device: torch.device) -> None:
+    def __init__(self, reader: BlockReader, size: int, compute: torch.dtype) -> None:
         real = torch.empty(0, dtype=compute).abs().dtype
         self.complex = compute.is_complex
         self.integer = compute == torch.int64
-        self.difference = torch.empty(0 if self.integer else size, dtype=real, device=device)
-        self.raw = torch.empty_like(self.difference, dtype=compute) if self.complex else None
-        self.bound = torch.empty_like(self.difference)
-        self.flags = torch.empty_like(self.difference)
+        self.bound = torch.empty(0 if self.integer else size, dtype=real, device=reader.device)
+        self.flags = torch.empty_like(self.bound)
+        self.raw = torch.empty_like(self.bound, dtype=compute) if self.complex else None
+        # What was decoded is the reader's own, and may be spent: the less memory, the nearer it is.
+        spare = None if self.complex else reader.candidate
+        self.difference = torch.empty_like(self.bound) if spare is None else spare
 
     def first(self, n: int) -> tuple[torch.Tensor, ...]:
         """Buffers of n elements: |a - b|, the bound, flags; and a - b, the first unless complex."""
@@ -146,11 +156,12 @@ class _Scratch:
         return whole if n == len(self.difference) else tuple(buffer[:n] for buffer in whole)
 
 
-def _row(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float]:
+def _row(read: Callable[[], Values], scratch: _Scratch, bounds: Bounds) -> list[float]:
     if scratch.integer:
-        return _integers(values, bounds)
-    if row := _usual(values, scratch, bounds):
+        return _integers(read(), bounds)
+    if row := _usual(read(), scratch, bounds):
         return row
+    values = read()  # again: the usual way spends the candidate's
     parts = zip(torch.split(values.a, _PART), torch.split(values.b, _PART), strict=True)
     return _joined([_reals(Values(a, b), bounds) for a, b in parts])
 
@@ -176,7 +187,7 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
 
     Each operation costs about what reading the block does, so what cannot matter is left out:
     nothing mismatches where no difference is above atol, nothing is far off where none is above
-    16 atol.
+    16 atol. The candidate's values are spent where they were decoded.
     """
     d, t, flags, raw = scratch.first(values.a.numel())
     torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
@@ -194,7 +205,9 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
         # Flags of 0.0 and 1.0: torch's comparisons into bool are several times slower.
         mismatched = int(torch.lt(t.mul_(bounds.rtol).add_(bounds.atol), d, out=flags).sum())
         if mismatched and max_abs > GROSS_FACTOR * bounds.atol:
-            gross, margin = _far(values.a, d, t, bounds.gross_floor)
+            beyond = torch.sub(d, t, alpha=GROSS_FACTOR, out=flags)
+            if float(beyond.amax()) > -_ROUNDING * max_abs:
+                gross, margin = _far(values.a, d, t, bounds.gross_floor)
     return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
 
 
