@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WHOLE_BLOCKS = 4
 _SAMPLED_HALF = 2048
 # Small enough for torch to stay in one thread: these few operations are over before a second wakes.
-_PART = 1 << 15
+_PART = 1 << 13
 
 
 @dataclass(frozen=True)
