@@ -1,0 +1,17 @@
+"""``optest``: the command line; each sub-command is a thin module of its own."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _root() -> None:
+    """Which kernels are right, and how fast each is."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
