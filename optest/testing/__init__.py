@@ -1,0 +1,49 @@
+"""KernelFoundry-style tests of a kernel: a task file, its build, its checks and its one benchmark.
+
+Importing this package imports neither torch nor pytest; each name loads when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optest.testing.assertions import all_close_with_slack, assert_allclose, cosine_similarity
+    from optest.testing.base import CustomTest, TestBase
+    from optest.testing.blocks import get_block, replace_block
+    from optest.testing.names import get_test_names
+
+_WHERE = {
+    "TestBase": "optest.testing.base",
+    "CustomTest": "optest.testing.base",
+    "assert_allclose": "optest.testing.assertions",
+    "all_close_with_slack": "optest.testing.assertions",
+    "cosine_similarity": "optest.testing.assertions",
+    "get_block": "optest.testing.blocks",
+    "replace_block": "optest.testing.blocks",
+    "get_test_names": "optest.testing.names",
+}
+
+__all__ = [
+    "CustomTest",
+    "TestBase",
+    "all_close_with_slack",
+    "assert_allclose",
+    "cosine_similarity",
+    "get_block",
+    "get_test_names",
+    "replace_block",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'optest.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
