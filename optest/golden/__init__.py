@@ -1,0 +1,74 @@
+"""Golden tests: specs of a kernel's arguments, a torch reference, and the call that compares them.
+
+Importing this package imports neither torch nor a GPU runtime; each name loads when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optest.golden.config import Config
+    from optest.golden.direction import In, InOut, Out
+    from optest.golden.result import RunResult
+    from optest.golden.run import run
+    from optest.golden.scalar import ScalarSpec
+    from optest.golden.spec import TensorSpec
+    from optest.golden.validation import (
+        error_distribution,
+        mapped_pool_ratio_allclose,
+        mapped_pool_ratio_reldiff,
+        ratio_allclose,
+        ratio_reldiff,
+        topk_pair_compare,
+        validate_golden,
+    )
+
+_WHERE = {
+    "Config": "optest.golden.config",
+    "In": "optest.golden.direction",
+    "InOut": "optest.golden.direction",
+    "Out": "optest.golden.direction",
+    "RunResult": "optest.golden.result",
+    "ScalarSpec": "optest.golden.scalar",
+    "TensorSpec": "optest.golden.spec",
+    "error_distribution": "optest.golden.validation",
+    "mapped_pool_ratio_allclose": "optest.golden.validation",
+    "mapped_pool_ratio_reldiff": "optest.golden.validation",
+    "ratio_allclose": "optest.golden.validation",
+    "ratio_reldiff": "optest.golden.validation",
+    "run": "optest.golden.run",
+    "topk_pair_compare": "optest.golden.validation",
+    "validate_golden": "optest.golden.validation",
+}
+
+__all__ = [
+    "Config",
+    "In",
+    "InOut",
+    "Out",
+    "RunResult",
+    "ScalarSpec",
+    "TensorSpec",
+    "error_distribution",
+    "mapped_pool_ratio_allclose",
+    "mapped_pool_ratio_reldiff",
+    "ratio_allclose",
+    "ratio_reldiff",
+    "run",
+    "topk_pair_compare",
+    "validate_golden",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'optest.golden' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
