@@ -15,6 +15,7 @@ import torch
 _MAX_OBJECTS = 20_000
 _MAX_DEPTH = 8
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, torch.dtype)
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _T = TypeVar("_T")
 
 
@@ -51,6 +52,22 @@ def has_memory(tensor: torch.Tensor) -> bool:
         and not tensor.is_quantized
         and type(tensor) in (torch.Tensor, torch.nn.Parameter)
     )
+
+
+def storage_of(tensor: torch.Tensor) -> tuple[str, int]:
+    """A key that is equal for tensors which share memory."""
+    return str(tensor.device), tensor.untyped_storage().data_ptr()
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory seen as integers: not every operation knows every floating-point format.
+
+    Strides are kept; a complex tensor gets an axis of two. Not for lazily conjugated or negated
+    tensors, which are not what their memory holds.
+    """
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return tensor.view(_INTEGERS[tensor.itemsize])
 
 
 def _children(value: object) -> Iterator[object]:
@@ -198,8 +215,7 @@ def _spans(tensors: Iterable[torch.Tensor]) -> list[_Span]:
     """Spans of the tensors; those that overlap are one, so that aliases stay aliases."""
     by_storage: dict[tuple[str, int], list[_Span]] = {}
     for tensor in tensors:
-        key = (str(tensor.device), tensor.untyped_storage().data_ptr())
-        by_storage.setdefault(key, []).append(_Span(tensor))
+        by_storage.setdefault(storage_of(tensor), []).append(_Span(tensor))
     found: list[_Span] = []
     for spans in by_storage.values():
         spans.sort(key=lambda span: span.start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from optest.tensors import tensors_in
+from optest.tensors import storage_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +26,10 @@ def complaints(test: str, inout: Sequence[str], changed: Sequence[torch.Tensor])
         f"{test}: @benchmark(inout=…) names {name!r}, but no variable of the test has that name"
         for name in missing
     ]
-    allowed = {tensor.untyped_storage().data_ptr() for tensor in tensors_in(list(found.values()))}
+    allowed = {storage_of(tensor) for tensor in tensors_in(list(found.values()))}
     for tensor in changed:
         # One element alone does not show whether it is an input or a buffer for a scale.
-        if tensor.numel() > 1 and tensor.untyped_storage().data_ptr() not in allowed:
+        if tensor.numel() > 1 and storage_of(tensor) not in allowed:
             shape = "x".join(map(str, tensor.shape))
             said.append(
                 f"{test}: a candidate changed a {shape} {str(tensor.dtype).removeprefix('torch.')} "

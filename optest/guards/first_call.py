@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optest.guards import poison
-from optest.tensors import Snapshot, same_bytes, tensors_in
+from optest.tensors import Snapshot, same_bytes, storage_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ class FirstCall:
         self._call, self._reachable, self._device = call, reachable, device
         self._outputs = outputs
         self._blanked = outputs.give_back(reachable)
-        self._memory = {_storage(tensor) for tensor in reachable}
+        self._memory = {storage_of(tensor) for tensor in reachable}
         self.snapshot = Snapshot(reachable)
         self.unwritten: dict[int, torch.Tensor] = {}
 
@@ -65,7 +65,7 @@ class FirstCall:
 
         The caller's buffers need no mask: they are given back blank before each call that counts.
         """
-        return [tensor for tensor in tensors_in(data) if _storage(tensor) not in self._memory]
+        return [tensor for tensor in tensors_in(data) if storage_of(tensor) not in self._memory]
 
     def _with_inputs(self, data: Any) -> Any:  # noqa: ANN401
         """Call again with their contents where buffers that were blanked turn out to be inputs.
@@ -73,8 +73,8 @@ class FirstCall:
         An earlier stage's output is the next stage's input. A candidate that leaves such a buffer
         alone, and whose result depends on what is in it, reads it.
         """
-        results = {_storage(tensor) for tensor in tensors_in(data)}
-        idle = [b for b in self._blanked if _storage(b.tensor) not in results and b.untouched()]
+        results = {storage_of(tensor) for tensor in tensors_in(data)}
+        idle = [b for b in self._blanked if storage_of(b.tensor) not in results and b.untouched()]
         if not idle or not results:
             return data
         blank, before = [t.clone() for t in tensors_in(data)], self.snapshot
@@ -105,7 +105,3 @@ class FirstCall:
                 if bool(both.any()):
                     self.unwritten[at] = both
         return data
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()

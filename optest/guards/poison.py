@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from optest import native
+from optest import native, tensors
 from optest.errors import BuildError
 from optest.log import once
 
@@ -31,7 +31,6 @@ BUFFERS = 0x7F
 # What a candidate's allocations hold in its first call, and in the second where that is in doubt.
 FIRST, SECOND = 0xFF, 0x7F
 _OFF = -1
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @functools.cache
@@ -82,13 +81,8 @@ def _fill_mode(*, on: bool) -> Iterator[None]:
 
 def bits(tensor: torch.Tensor) -> torch.Tensor | None:
     """The elements as integers of their size, strides kept; None where there is no such view."""
-    tensor = tensor.detach()
-    if tensor.is_conj() or tensor.is_neg():
-        return None
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    kind = _BITS.get(tensor.dtype.itemsize)
-    return None if kind is None else tensor.view(kind)
+    lazy = tensor.is_conj() or tensor.is_neg()
+    return None if lazy else tensors.bits(tensor.detach())
 
 
 def holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from optest import stats
 from optest.errors import RefusedError
-from optest.tensors import tensors_in
+from optest.tensors import storage_of, tensors_in
 from optest.timing import stale
-from optest.timing.fresh import FloatInputs, storage_of
+from optest.timing.fresh import FloatInputs
 from optest.timing.outputs import copies, same, telling
 from optest.timing.reach import direct_tensors
 from optest.timing.samples import spread_us

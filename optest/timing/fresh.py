@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from optest.tensors import bits, storage_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -75,19 +77,6 @@ class FloatInputs:
 def _scale(tensor: torch.Tensor) -> None:
     if tensor.element_size() > 1:
         tensor.mul_(_random.uniform(_LEAST_SCALE, _MOST_SCALE))
-
-
-def storage_of(tensor: torch.Tensor) -> tuple[str, int]:
-    """A key that is equal for tensors which share memory."""
-    return str(tensor.device), tensor.untyped_storage().data_ptr()
-
-
-def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory seen as integers: not every operation knows every floating-point format."""
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return tensor.view(kinds[tensor.element_size()])
 
 
 def _is_float(tensor: torch.Tensor) -> bool:

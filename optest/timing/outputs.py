@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from optest.tensors import same_bytes
-from optest.timing.fresh import bits
+from optest.tensors import bits, same_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optest.errors import RefusedError
-from optest.tensors import Snapshot, tensors_in
-from optest.timing.fresh import bits, storage_of
+from optest.tensors import Snapshot, bits, storage_of, tensors_in
 from optest.timing.outputs import copies, same
 from optest.timing.reach import direct_tensors, elsewhere
 
