@@ -154,7 +154,7 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
         if _belongs_to_pytest(exception):
             raise
         row.status = "error"
-        error = _reason(exception)
+        error = text.of_error(exception)
         logger.error("%s raised\n%s", case.id, _traceback(exception))
     finally:
         session.case = outer
@@ -214,15 +214,6 @@ def _belongs_to_pytest(exception: BaseException) -> bool:
     outcomes = sys.modules.get("_pytest.outcomes")
     kind = getattr(outcomes, "OutcomeException", None)
     return kind is not None and isinstance(exception, kind)
-
-
-def _reason(exception: BaseException) -> str:
-    try:
-        words = str(exception).strip()
-    except Exception:  # noqa: BLE001 - an exception whose text raises is still that exception
-        words = "(its text cannot be read)"
-    first = words.splitlines()[0][:_LONGEST_REASON] if words else ""
-    return f"{type(exception).__name__}: {first}" if first else type(exception).__name__
 
 
 def _traceback(exception: BaseException) -> str:

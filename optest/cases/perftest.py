@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest.cases import declared, device, saved
+from optest.cases import declared, device, saved, text
 from optest.cases import session as sessions
 from optest.guards import poison
 from optest.guards.first_call import FirstCall
@@ -16,8 +16,6 @@ from optest.guards.outputs import Outputs
 from optest.log import logger, once
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import Plan, Timing, measure
-
-_LONGEST_LINE = 2_000
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,7 +143,7 @@ class _Run:
             return self._guarded(plan) if self._session.guards != "off" else self._plain(plan)
         except Exception as error:
             name = getattr(self._call.func, "__name__", type(self._call.func).__name__)
-            self._session.note_failure(f"{name} raised {type(error).__name__}: {first_line(error)}")
+            self._session.note_failure(f"{name} raised {text.of_error(error)}")
             raise
 
     def _plain(self, plan: Plan) -> tuple[Any, Timing]:
@@ -216,12 +214,3 @@ class _Run:
                 "same numbers; leave seeding to @benchmark, which derives it from the case"
             )
         self._session.last_reseed = None if seed == case.seed else seed
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, bounded; an exception whose text raises has none."""
-    try:
-        words = str(error).strip()
-    except Exception:  # noqa: BLE001
-        return "(its text cannot be read)"
-    return words.splitlines()[0][:_LONGEST_LINE] if words else ""

@@ -1,4 +1,4 @@
-"""Short, stable text for any argument of a case: the same in every process and on every machine."""
+"""Short, stable text for what a case takes and raises: in every process and machine the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _LONGEST = 80
+_LONGEST_ERROR = 2_000
 _DEEPEST = 12
 _CUT = "..."
 # Terminals act on these, tabulate takes one for a rule, and surrogates cannot be encoded.
@@ -75,6 +76,16 @@ def of_value(value: object) -> str:
 def escaped(text: str) -> str:
     """``text`` with its control characters, and what no encoding can hold, by their codes."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def of_error(error: BaseException) -> str:
+    """``Type: first line of its text``, bounded; where the text is empty, the type alone."""
+    try:
+        words = str(error).strip()
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still that exception
+        words = "(its text cannot be read)"
+    first = words.splitlines()[0][:_LONGEST_ERROR] if words else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def cell(value: object) -> object:
