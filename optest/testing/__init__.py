@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from optest.testing.assertions import all_close_with_slack, assert_allclose, cosine_similarity
     from optest.testing.base import CustomTest, TestBase
-    from optest.testing.blocks import get_block, replace_block
+    from optest.testing.blocks import get_block, update_block
     from optest.testing.names import get_test_names
 
 _WHERE = {
@@ -21,7 +21,7 @@ _WHERE = {
     "all_close_with_slack": "optest.testing.assertions",
     "cosine_similarity": "optest.testing.assertions",
     "get_block": "optest.testing.blocks",
-    "replace_block": "optest.testing.blocks",
+    "update_block": "optest.testing.blocks",
     "get_test_names": "optest.testing.names",
 }
 
@@ -33,7 +33,7 @@ __all__ = [
     "cosine_similarity",
     "get_block",
     "get_test_names",
-    "replace_block",
+    "update_block",
 ]
 
 
