@@ -44,7 +44,7 @@ class _Environment(dict[bytes, bytes]):
         # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
         return cls(os.environ._data)  # type: ignore[attr-defined]  # noqa: SLF001
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) or (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,8 +11,6 @@ from optest import native, settings
 from optest.checking.decode import codes_of
 from optest.checking.domain import FP4X2
 from optest.checking.table import COLUMNS, Bounds, Table, block_of
-from optest.errors import BuildError
-from optest.log import once
 
 if TYPE_CHECKING:
     from optest.checking.pair import Pair
@@ -54,11 +51,6 @@ def _operator() -> Any:  # noqa: ANN401 - torch types its operators no better
 
 @functools.lru_cache(maxsize=2)
 def _loaded(_setting: str) -> Any:  # noqa: ANN401
-    """The operator, or None where it cannot be had; asked once, a failing build included."""
-    if not native.available():
-        return None
-    try:
-        return native.csrc("compare").compare_scan
-    except BuildError as error:
-        once(f"the comparison falls back to torch operations: {error}", logging.WARNING)
-        return None
+    """The operator, or None where it cannot be had; asked once, since every check asks."""
+    compare = native.csrc_or_none("compare", "the comparison falls back to torch operations")
+    return None if compare is None else compare.compare_scan

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from optest import native, tensors
-from optest.errors import BuildError
-from optest.log import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,14 +34,10 @@ _OFF = -1
 @functools.cache
 def _allocator() -> ctypes.CDLL | None:
     """The poisoning allocator, installed; None where csrc cannot be built."""
-    if not native.available():
+    otherwise = "the poisoning allocator is not available, torch's fill mode stands in"
+    if native.csrc_or_none("poison", otherwise) is None:
         return None
-    try:
-        native.csrc("poison")
-        library = ctypes.CDLL(str(native.library_path("poison")))
-    except (BuildError, OSError) as error:
-        once(f"the poisoning allocator is not available, torch's fill mode stands in: {error}")
-        return None
+    library = ctypes.CDLL(str(native.library_path("poison")))
     library.optest_poison_install()
     return library
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CSRC_NAMESPACE = "optest"
 _loaded: dict[str, tuple[Path, int]] = {}
 _families: set[str] = set()
+_failed: set[str] = set()
 _lock = threading.RLock()
 
 
@@ -66,6 +67,23 @@ def csrc(family: str) -> Any:  # noqa: ANN401 - torch types its namespaces no be
             _load(Recipe(f"{CSRC_NAMESPACE}_{family}", (source,), flags, label=label))
             _families.add(family)
     return _namespace(CSRC_NAMESPACE)
+
+
+def csrc_or_none(family: str, otherwise: str) -> Any:  # noqa: ANN401
+    """``csrc(family)``, or None where it cannot be had; a build that failed is not tried again.
+
+    Args:
+        family: as for ``csrc``.
+        otherwise: what is done without it, for the log.
+    """
+    if family in _failed or not available():
+        return None
+    try:
+        return csrc(family)
+    except BuildError as error:
+        _failed.add(family)
+        once(f"{otherwise}: {error}", logging.WARNING)
+        return None
 
 
 def csrc_dir() -> Path:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest import arch, log, native
-from optest.errors import BuildError
+from optest import arch, native
 from optest.tensors import has_memory, tensors_in
 from optest.units import format_bytes
 
@@ -108,24 +106,21 @@ def _cache_bytes() -> int:
 
 def _evict() -> Callable[[torch.Tensor], object] | None:
     """The operator of csrc that drops a tensor's lines; None where it cannot be had."""
-    if not native.available():
-        return None
-    try:
-        harness = native.csrc("harness")
-    except BuildError:  # said where the walk asks for it
-        return None
+    harness = _harness()
     packet: Callable[[torch.Tensor], object] | None = getattr(harness, "evict_lines", None)
     return packet
 
 
 def _flush() -> tuple[Callable[[torch.Tensor], object], str]:
-    if native.available():
-        try:
-            return native.csrc("harness").flush, "walked through"
-        except BuildError as error:
-            log.once(f"caches are flushed with torch operations: {error}", logging.WARNING)
+    harness = _harness()
+    if harness is not None:
+        return harness.flush, "walked through"
     # Not zero_ or fill_: large fills bypass the cache and leave what was in it.
     return lambda buffer: buffer.add_(1), "added 1 to"
+
+
+def _harness() -> Any:  # noqa: ANN401 - torch types its namespaces no better
+    return native.csrc_or_none("harness", "caches are flushed with torch operations")
 
 
 @functools.cache

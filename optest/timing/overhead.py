@@ -9,7 +9,6 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from optest import native
-from optest.errors import BuildError
 from optest.timing.clock import Target
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _operator(func: OpOverload | OpOverloadPacket, target: Target) -> NoOp | Non
     on_cpu = tensor is None or tensor.device.type == "cpu"
     if not str(func).startswith("optest.") or not on_cpu or (tensor is None and number is None):
         return None
-    harness = _harness()
+    harness = native.csrc_or_none("harness", "what a call costs is taken from an empty one")
     if harness is None:
         return None
 
@@ -81,12 +80,3 @@ def _operator(func: OpOverload | OpOverloadPacket, target: Target) -> NoOp | Non
             other(*given)
 
     return NoOp(Target(binding(name), ((plain, {}),)), f"optest::{name}", wake)
-
-
-def _harness() -> Any:  # noqa: ANN401 - torch types its namespaces no better
-    if not native.available():
-        return None
-    try:
-        return native.csrc("harness")
-    except BuildError:
-        return None

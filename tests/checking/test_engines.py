@@ -24,6 +24,7 @@ from optest.checking.domain import domain_of
 from optest.checking.pair import Pair
 from optest.checking.table import Bounds
 from optest.errors import BuildError
+from optest.native import library
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 CODED = tuple(
@@ -242,8 +243,9 @@ def test_without_compiled_loops_the_check_is_the_same(why, monkeypatch):
     if why == "switched off":
         monkeypatch.setenv("OPTEST_NATIVE", "off")
     else:
-        monkeypatch.setattr(libraries, "available", lambda: True)
-        monkeypatch.setattr(libraries, "csrc", broken)
+        monkeypatch.setattr(library, "available", lambda: True)
+        monkeypatch.setattr(library, "csrc", broken)
+        monkeypatch.setattr(library, "_failed", set())
     native._loaded.cache_clear()
     try:
         for _ in range(2):

@@ -13,6 +13,7 @@ import torch
 from optest import native
 from optest.errors import BuildError, UsageError
 from optest.native import compiler, library
+from optest.native.build import build
 
 ROOT = Path(__file__).parents[2]
 OPERATOR = """
@@ -143,6 +144,22 @@ def test_switched_off(monkeypatch, tmp_path):
         native.csrc("harness")
     with pytest.raises(BuildError, match="OPTEST_NATIVE=off"):
         native.load("user_off", write(tmp_path, "x", OPERATOR, "op.cpp"))
+
+
+@needs_compiler
+def test_a_family_that_does_not_build_is_tried_once_and_said(monkeypatch, tmp_path):
+    """Every measurement asks: each would wait for the compiler to refuse the file again."""
+    (tmp_path / "broken.cpp").write_text("#error no such machine\n")
+    monkeypatch.setattr(library, "csrc_dir", lambda: tmp_path)
+    monkeypatch.setattr(library, "_failed", set())
+    built, said = [], []
+    monkeypatch.setattr(library, "once", lambda words, _: said.append(words))
+    monkeypatch.setattr(library, "build", lambda recipe: built.append(recipe) or build(recipe))
+    for _ in range(3):
+        assert native.csrc_or_none("broken", "torch stands in") is None
+    assert len(built) == 1
+    assert len(said) == 1
+    assert said[0].startswith("torch stands in: building broken.cpp failed")
 
 
 def test_no_compiler(monkeypatch, tmp_path):
