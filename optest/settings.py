@@ -98,6 +98,12 @@ TABLE: tuple[Setting, ...] = (
             "~/.cache/optest"),
     Setting("OPTEST_NATIVE", _one_of("auto", "off"), "auto", "auto, off",
             "off: behave as on a machine without a compiler"),
+    Setting("KERNELFOUNDRY_PROFILER", _name, None, "unitrace, vtune, ncu, nsys, other",
+            "the profiler that a task's benchmark runs under", "detected"),
+    Setting("KERNELFOUNDRY_unitrace_cmd", _name, "unitrace", "command", "resumes and pauses unitrace"),
+    Setting("KERNELFOUNDRY_vtune_cmd", _name, "vtune", "command", "resumes and pauses VTune"),
+    Setting("KERNELFOUNDRY_vtune_result_dir", _path, None, "folder",
+            "the VTune collection to resume and pause", "none"),
 )  # fmt: skip
 
 _BY_NAME = {setting.name: setting for setting in TABLE}

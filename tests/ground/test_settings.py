@@ -21,6 +21,10 @@ GOOD = {
     "OPTEST_SAVE_FAILED": ("failed", Path("failed")),
     "OPTEST_BUILD_DIR": ("/tmp/b", Path("/tmp/b")),
     "OPTEST_NATIVE": ("off", "off"),
+    "KERNELFOUNDRY_PROFILER": ("ncu", "ncu"),
+    "KERNELFOUNDRY_unitrace_cmd": ("/opt/unitrace", "/opt/unitrace"),
+    "KERNELFOUNDRY_vtune_cmd": ("/opt/vtune", "/opt/vtune"),
+    "KERNELFOUNDRY_vtune_result_dir": ("r000", Path("r000")),
 }
 BAD = [
     ("OPTEST_MODE", "fast"),
