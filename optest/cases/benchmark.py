@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-import sys
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optest.cases import case as cases
-from optest.cases import device, ending, saved, state, text
+from optest.cases import course, device, ending, state, text
 from optest.cases import session as sessions
 from optest.cases.case import Case, Declared
-from optest.cases.row import ERROR_COLUMN, Row
+from optest.cases.row import Row
 from optest.cases.session import Collected
 from optest.errors import CheckFailedError, UsageError
 from optest.guards.outputs import Outputs
@@ -25,9 +22,6 @@ from optest.log import logger
 if TYPE_CHECKING:
     from optest.cases.session import Session
 
-_HERE = Path(__file__).parent
-_LONGEST_REASON = 2_000
-_LONGEST_TRACEBACK = 20_000
 _Function = Callable[..., Any]
 
 
@@ -109,9 +103,7 @@ def _call(
     ending.install()
     seed = cases.seed_of(identity, session.seed)
     case = Case(file, function.__name__, arguments, identity, seed, declared)
-    session.emit(
-        "started", id=identity, file=file, function=function.__name__, arguments=columns, seed=seed
-    )
+    course.begin(session, case, row)
     _run(session, case, row, function)
     session.unprinted.append(weakref.ref(row, session.unprinted.remove))
     return row
@@ -151,14 +143,15 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
     except CheckFailedError:
         row.status = "failed"  # the verdict is recorded already
     except BaseException as exception:
-        if _belongs_to_pytest(exception):
+        if course.belongs_to_pytest(exception):
             raise
         row.status = "error"
         error = text.of_error(exception)
-        logger.error("%s raised\n%s", case.id, _traceback(exception))
+        logger.error("%s raised\n%s", case.id, course.traceback_of(exception))
     finally:
         session.case = outer
-        _finish(session, case, row, error, time.perf_counter() - started)
+        _warn_of_unchecked(case, row)
+        course.finish(session, case, row, error, time.perf_counter() - started)
 
 
 def _invoke(function: _Function, arguments: dict[str, Any]) -> object:
@@ -183,48 +176,7 @@ def _merge(row: Row, result: object, function: _Function) -> None:
     row.update({str(key): value for key, value in result.items()})
 
 
-def _finish(session: Session, case: Case, row: Row, error: str, seconds: float) -> None:
-    if row.status in ("passed", "empty", "skipped") and case.failures:
-        row.status = "failed"
-    if row.status == "passed" and case.measured and not case.verdicts:
+def _warn_of_unchecked(case: Case, row: Row) -> None:
+    failed = row.status != "passed" or case.failures
+    if not failed and case.measured and not case.verdicts:
         logger.warning("%s measured candidates and checked none of them", case.id)
-    reason = error or "; ".join(dict.fromkeys(case.failures))[:_LONGEST_REASON]
-    if row.status == "error":
-        row[ERROR_COLUMN] = error
-    session.totals[row.status] += 1
-    row.judged = True
-    if row.status in ("failed", "error"):
-        session.failures.append(sessions.Failure(case.id, row.status, reason))
-        saved.save_inputs(case)
-    session.emit(
-        "finished",
-        id=case.id,
-        status=row.status,
-        seconds=seconds,
-        reason=reason,
-        row={key: value for key, value in row.items() if key not in row.arguments},
-        checks=[{"verdict": verdict} for verdict in case.verdicts],
-    )
-    case.forget()
-
-
-def _belongs_to_pytest(exception: BaseException) -> bool:
-    # pytest.skip() and pytest.fail() inside a case are words to pytest, not crashes. Their classes
-    # pretend to be builtins, and pytest is not there outside a test run.
-    outcomes = sys.modules.get("_pytest.outcomes")
-    kind = getattr(outcomes, "OutcomeException", None)
-    return kind is not None and isinstance(exception, kind)
-
-
-def _traceback(exception: BaseException) -> str:
-    """The traceback without the harness's own frames at its head, bounded in length."""
-    frame = exception.__traceback__
-    while frame is not None and Path(frame.tb_frame.f_code.co_filename).parent == _HERE:
-        frame = frame.tb_next
-    words = "".join(
-        traceback.format_exception(type(exception), exception, frame or exception.__traceback__)
-    )
-    if len(words) <= _LONGEST_TRACEBACK:
-        return words
-    half = _LONGEST_TRACEBACK // 2
-    return f"{words[:half]}\n… {len(words) - 2 * half} characters left out …\n{words[-half:]}"
