@@ -1,15 +1,14 @@
 // One pass over a reference and a candidate: a row of counts, sums and maxima for each block.
 
-
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <vector>
 
 #include "optest/isa.h"
 #include "optest/parallel.h"
 #include "optest/tensor.h"
 #include "optest/types.h"
+#include "optest/walk.h"
 
 namespace optest {
 
@@ -43,13 +42,7 @@ struct CompareRow {
 };
 constexpr int64_t kColumns = sizeof(CompareRow) / sizeof(double);
 
-// n values of either side, at fixed steps in bytes.
-struct CompareRun {
-  const char* a;
-  const char* b;
-  int64_t a_step;
-  int64_t b_step;
-  int64_t n;
+struct CompareRun : PairRun {
   const float* codes;
 };
 
@@ -106,49 +99,6 @@ const float* checked_codes(const std::optional<Tensor>& codes, const Tensor& ref
   return static_cast<const float*>(codes->data_ptr());
 }
 
-// Two tensors of one shape and any strides, as runs along their last dimension.
-class Walk {
- public:
-  Walk(const Tensor& a, const Tensor& b)
-      : a_(static_cast<const char*>(a.data_ptr())), b_(static_cast<const char*>(b.data_ptr())) {
-    const int64_t size = static_cast<int64_t>(a.element_size());
-    for (int64_t i = 0; i < a.dim(); ++i) {
-      dims_.push_back({a.size(i), a.stride(i) * size, b.stride(i) * size});
-    }
-    if (dims_.empty()) dims_.push_back({1, size, size});
-  }
-
-  // Calls body(run) for the elements begin to end, counted in row-major order.
-  template <class Body>
-  void runs(int64_t begin, int64_t end, const Body& body) const {
-    const Dim& last = dims_.back();
-    while (begin < end) {
-      const int64_t column = begin % last.size;
-      const int64_t n = std::min(last.size - column, end - begin);
-      CompareRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n, nullptr};
-      int64_t rest = begin / last.size;
-      for (size_t i = dims_.size() - 1; i-- > 0;) {
-        run.a += rest % dims_[i].size * dims_[i].a;
-        run.b += rest % dims_[i].size * dims_[i].b;
-        rest /= dims_[i].size;
-      }
-      body(run);
-      begin += n;
-    }
-  }
-
- private:
-  struct Dim {
-    int64_t size;
-    int64_t a;  // bytes
-    int64_t b;
-  };
-
-  const char* a_;
-  const char* b_;
-  std::vector<Dim> dims_;
-};
-
 // `codes` gives the value of each byte where those are codes (fp8, e8m0).
 void compare_scan(Tensor reference, Tensor candidate, std::optional<Tensor> codes, double rtol,
                   double atol, bool equal_nan, double gross_floor, int64_t block, Tensor rows) {
@@ -170,9 +120,8 @@ void compare_scan(Tensor reference, Tensor candidate, std::optional<Tensor> code
   parallel_pieces(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       CompareRow row;
-      walk.runs(i * block, std::min(count, (i + 1) * block), [&](CompareRun& run) {
-        run.codes = values;
-        kernel(run, bounds, &row);
+      walk.runs(i * block, std::min(count, (i + 1) * block), [&](const PairRun& run) {
+        kernel(CompareRun{run, values}, bounds, &row);
       });
       out[i] = row;
     }

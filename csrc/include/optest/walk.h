@@ -1,0 +1,63 @@
+// Two tensors of one shape and any strides, as runs along their last dimension.
+#pragma once
+
+#include "optest/tensor.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace optest {
+
+// n values of either side, at fixed steps in bytes.
+struct PairRun {
+  const char* a;
+  const char* b;
+  int64_t a_step;
+  int64_t b_step;
+  int64_t n;
+};
+
+class Walk {
+ public:
+  Walk(const Tensor& a, const Tensor& b)
+      : a_(static_cast<const char*>(a.data_ptr())), b_(static_cast<const char*>(b.data_ptr())) {
+    const int64_t size = static_cast<int64_t>(a.element_size());
+    for (int64_t i = 0; i < a.dim(); ++i) {
+      dims_.push_back({a.size(i), a.stride(i) * size, b.stride(i) * size});
+    }
+    if (dims_.empty()) dims_.push_back({1, size, size});
+  }
+
+  // Calls body(run) for the elements begin to end, counted in row-major order.
+  template <class Body>
+  void runs(int64_t begin, int64_t end, const Body& body) const {
+    const Dim& last = dims_.back();
+    while (begin < end) {
+      const int64_t column = begin % last.size;
+      const int64_t n = std::min(last.size - column, end - begin);
+      PairRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n};
+      int64_t rest = begin / last.size;
+      for (size_t i = dims_.size() - 1; i-- > 0;) {
+        run.a += rest % dims_[i].size * dims_[i].a;
+        run.b += rest % dims_[i].size * dims_[i].b;
+        rest /= dims_[i].size;
+      }
+      body(run);
+      begin += n;
+    }
+  }
+
+ private:
+  struct Dim {
+    int64_t size;
+    int64_t a;  // bytes
+    int64_t b;
+  };
+
+  const char* a_;
+  const char* b_;
+  std::vector<Dim> dims_;
+};
+
+}  // namespace optest
