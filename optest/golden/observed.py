@@ -1,0 +1,160 @@
+"""Directions of a kernel that does not say: run it on different poisons and see what it does.
+
+A tensor that still holds its poison was not written. One that was written is an output; where the
+results depend on what it held before, it is an input too. Poisons of integer tensors are 0 and 1,
+so that they may serve as indices meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+
+from optest.errors import UsageError
+from optest.golden.scalar import ScalarSpec
+from optest.golden.spec import TensorSpec
+from optest.tensors import bits
+
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
+_FLOATS = (-96.0, 112.0)  # one below and one above most data: exact in every 8-bit float
+_UNSIGNED_FLOATS = (0.5, 64.0)  # powers of two, for scales in e8m0
+_BYTES = (0x22, 0x55)
+_SEED = 20
+
+
+def directions(
+    dispatch: Callable[..., object],
+    specs: Sequence[TensorSpec | ScalarSpec],
+    known: Mapping[str, str] | None = None,
+    device: str = "cpu",
+) -> dict[str, str]:
+    """The direction of every tensor spec, by two runs, and one more for each output in doubt.
+
+    Args:
+        dispatch: takes one argument for each spec, in their order.
+        specs: tensors without an ``init_value`` are filled with poison, the others hold theirs.
+        known: directions that need no looking at.
+        device: where the tensors are made.
+
+    Raises:
+        UsageError: the kernel works on the values of the specs and fails on poison.
+    """
+    found = dict(known or {})
+    unknown = [s for s in specs if isinstance(s, TensorSpec) and s.name not in found]
+    if not unknown:
+        return found
+    with torch.random.fork_rng(devices=_devices(device)):
+        trial = _Trial(dispatch, specs, device)
+        blank = frozenset(s.name for s in unknown if s.init_value is None)
+        low = trial.run(dict.fromkeys(blank, 0))
+        high = trial.run(dict.fromkeys(blank, 1))
+        written = {s.name for s in unknown} & (low.written() | high.written())
+        doubtful = written if low.differs(high) else written - blank
+        same = _repeatable(low, trial, blank) if doubtful else {}
+        read = {name for name in doubtful if trial.reads(name, low, same)}
+    for spec in unknown:
+        output = "inout" if spec.name in read else "out"
+        found[spec.name] = output if spec.name in written else "in"
+    return {s.name: found[s.name] for s in specs if isinstance(s, TensorSpec)}
+
+
+def _devices(device: str) -> list[int]:
+    return list(range(torch.cuda.device_count())) if device.startswith("cuda") else []
+
+
+class _Run:
+    """The tensors of one call, before and after."""
+
+    def __init__(self, poisons: Mapping[str, int], before: Tensors, after: Tensors) -> None:
+        self.poisons = poisons
+        self.before = before
+        self.after = after
+
+    def written(self) -> set[str]:
+        return {name for name in self.after if bool(self.touched(name).any())}
+
+    def touched(self, name: str) -> torch.Tensor:
+        """Elements that no longer hold what they held."""
+        return bits(self.after[name]) != bits(self.before[name])
+
+    def differs(self, other: _Run, same: Mapping[str, torch.Tensor] | None = None) -> bool:
+        """Whether what was written differs, in elements that repeat where ``same`` tells them."""
+        return any(self._differs_in(name, other, (same or {}).get(name)) for name in self.after)
+
+    def _differs_in(self, name: str, other: _Run, same: torch.Tensor | None) -> bool:
+        written = self.touched(name) | other.touched(name)
+        differing = written & (bits(self.after[name]) != bits(other.after[name]))
+        # Where nothing repeats nothing can be told, and what cannot be told counts as read.
+        if same is not None and bool(same.any()):
+            differing &= same
+        return bool(differing.any())
+
+
+class _Trial:
+    """One kernel and its arguments, to be called again and again on copies."""
+
+    def __init__(
+        self,
+        dispatch: Callable[..., object],
+        specs: Sequence[TensorSpec | ScalarSpec],
+        device: str,
+    ) -> None:
+        self._dispatch = dispatch
+        self._specs = specs
+        tensors = (spec for spec in specs if isinstance(spec, TensorSpec))
+        self._values = {spec.name: spec.create_tensor().to(device) for spec in tensors}
+
+    def run(self, poisons: Mapping[str, int]) -> _Run:
+        """Call the kernel with the first or the second poison in the tensors named."""
+        before = {
+            name: poisoned(value, poisons[name]) if name in poisons else value
+            for name, value in self._values.items()
+        }
+        after = {name: value.clone() for name, value in before.items()}
+        try:
+            self._call(after)
+        except Exception as error:
+            self._call({name: value.clone() for name, value in self._values.items()})
+            raise UsageError(
+                "the kernel does not say which tensors it writes, and fails when "
+                f"{', '.join(poisons)} hold other values than their specs give ({error}). Mark its "
+                "parameters with In, Out and InOut, or give those it reads an init_value."
+            ) from error
+        return _Run(poisons, before, after)
+
+    def reads(self, name: str, base: _Run, same: Mapping[str, torch.Tensor]) -> bool:
+        """Whether what is written changes when only ``name`` held something else."""
+        return base.differs(self.run({**base.poisons, name: 1}), same)
+
+    def _call(self, tensors: Tensors) -> None:
+        # The same random numbers for each: what is drawn must not look like what is read.
+        torch.manual_seed(_SEED)
+        self._dispatch(
+            *(
+                spec.to_python() if isinstance(spec, ScalarSpec) else tensors[spec.name]
+                for spec in self._specs
+            )
+        )
+
+
+def _repeatable(first: _Run, trial: _Trial, blank: frozenset[str]) -> Tensors:
+    """Elements that a second run like the first writes alike."""
+    again = trial.run(dict.fromkeys(blank, 0))
+    return {name: bits(first.after[name]) == bits(again.after[name]) for name in first.after}
+
+
+def poisoned(like: torch.Tensor, which: int) -> torch.Tensor:
+    """A tensor of the same kind, full of the first (0) or the second (1) poison of its dtype."""
+    made = torch.empty_like(like)
+    dtype = like.dtype
+    try:
+        if dtype == torch.float8_e8m0fnu:
+            return made.fill_(_UNSIGNED_FLOATS[which])
+        if dtype.is_floating_point or dtype.is_complex:
+            return made.fill_(_FLOATS[which])
+        return made.fill_(which)
+    except NotImplementedError:  # a packed dtype that torch does not fill
+        bits(made).fill_(_BYTES[which])
+        return made
