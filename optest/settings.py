@@ -38,6 +38,23 @@ def _integer(text: str) -> int:
         raise ValueError("an integer") from None
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text) if text.strip().isascii() and text.strip().isdigit() else least - 1
+        if value < least:
+            raise ValueError(f"a whole number of at least {least}")
+        return value
+
+    return parse
+
+
+def _switch(text: str) -> bool:
+    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    if text.strip().lower() not in words:
+        raise ValueError("1 or 0")
+    return words[text.strip().lower()]
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -98,6 +115,21 @@ TABLE: tuple[Setting, ...] = (
             "~/.cache/optest"),
     Setting("OPTEST_NATIVE", _one_of("auto", "off"), "auto", "auto, off",
             "off: behave as on a machine without a compiler"),
+    Setting("OPTEST_GOLDEN_NUM_THREADS", _at_least(1), None, "positive integer",
+            "torch's threads while a golden function runs", "torch's own"),
+    Setting("OPTEST_BENCH", _switch, None, "1, 0", "time the kernel of a golden run", "0"),
+    Setting("OPTEST_BENCH_ROUNDS", _at_least(1), None, "positive integer",
+            "timed calls of it", "100"),
+    Setting("OPTEST_BENCH_WARMUP", _at_least(0), None, "integer", "untimed calls before", "5"),
+    Setting("OPTEST_BENCH_RAW", _switch, None, "1, 0", "also print each round", "0"),
+    Setting("PYPTO_GOLDEN_NUM_THREADS", _name, None, "positive integer",
+            "upstream's name of OPTEST_GOLDEN_NUM_THREADS; ours comes first", "none"),
+    Setting("PYPTO_BENCH", _name, None, "1, 0", "upstream's name of OPTEST_BENCH", "none"),
+    Setting("PYPTO_BENCH_ROUNDS", _name, None, "positive integer",
+            "upstream's name of OPTEST_BENCH_ROUNDS; a bad number is warned about", "none"),
+    Setting("PYPTO_BENCH_WARMUP", _name, None, "integer",
+            "upstream's name of OPTEST_BENCH_WARMUP; a bad number is warned about", "none"),
+    Setting("PYPTO_BENCH_RAW", _name, None, "1, 0", "upstream's name of OPTEST_BENCH_RAW", "none"),
     Setting("KERNELFOUNDRY_PROFILER", _name, None, "unitrace, vtune, ncu, nsys, other",
             "the profiler that a task's benchmark runs under", "detected"),
     Setting("KERNELFOUNDRY_unitrace_cmd", _name, "unitrace", "command", "resumes and pauses unitrace"),
