@@ -85,23 +85,6 @@ struct RunSums {
   }
 };
 
-// 2 * kLanes elements; both sides of a pair are taken apart alike, so the order within is free.
-struct Two {
-  F first;
-  F second;
-};
-
-template <class T>
-OPTEST_INLINE Two load_two(const T* from) {
-  return {load(from), load(from + kLanes)};
-}
-
-// Two bf16 a lane: the low one shifted up, the high one where it is.
-OPTEST_INLINE Two load_two(const Bf16* from) {
-  const U both = load_raw<U>(from);
-  return {(F)(both << 16), (F)(both & 0xffff0000u)};
-}
-
 OPTEST_INLINE I count_greater(I so_far, F x, F y) {
 #if defined(OPTEST_ISA_AVX512)
   const __mmask16 greater = _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_GT_OQ);
@@ -176,11 +159,11 @@ OPTEST_INLINE bool same_bytes(const void* a, const void* b) {
 #endif
 }
 
-// The cache lines that 2 * kLanes elements take, kAhead bytes further on.
+// The cache lines that kPair elements take, kAhead bytes further on.
 template <class T>
 OPTEST_INLINE void ask_for(const T* from) {
   const char* at = reinterpret_cast<const char*>(from) + kAhead;
-  for (size_t line = 0; line < 2 * kLanes * sizeof(T); line += 64) __builtin_prefetch(at + line);
+  for (size_t line = 0; line < kPair * sizeof(T); line += 64) __builtin_prefetch(at + line);
 }
 
 template <class T>
@@ -190,18 +173,18 @@ OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
   const F atol = splat(static_cast<float>(bounds.atol));
   RunVectors vectors;
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+  for (; i + kPair <= n; i += kPair) {
     ask_for(a + i);
     ask_for(b + i);
-    const Two two_a = load_two(a + i);
-    if (kLooks<T> && same_bytes<2 * kLanes * sizeof(T)>(a + i, b + i)) {
-      vectors.measure((U)two_a.first & kAbs);
-      vectors.measure((U)two_a.second & kAbs);
+    const Pair pair_a = load_pair(a + i);
+    if (kLooks<T> && same_bytes<kPair * sizeof(T)>(a + i, b + i)) {
+      vectors.measure((U)pair_a.a & kAbs);
+      vectors.measure((U)pair_a.b & kAbs);
       continue;
     }
-    const Two two_b = load_two(b + i);
-    vectors.judge(two_a.first, two_b.first, rtol, atol);
-    vectors.judge(two_a.second, two_b.second, rtol, atol);
+    const Pair pair_b = load_pair(b + i);
+    vectors.judge(pair_a.a, pair_b.a, rtol, atol);
+    vectors.judge(pair_a.b, pair_b.b, rtol, atol);
   }
   for (; i < n; i += kLanes) {
     const int64_t rest = n - i < kLanes ? n - i : kLanes;
