@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optest.ops.dispatch import csrc, on_cpu
+from optest.ops.dispatch import kernels
 
 if TYPE_CHECKING:
     import torch
@@ -25,9 +25,5 @@ def reshape_and_cache(
     Returns:
         ``key_cache`` and ``value_cache``.
     """
-    if on_cpu(key):
-        kernels = csrc("cache")
-    else:
-        from optest.ops.triton import cache as kernels  # Triton loads where a GPU needs it
-    kernels.reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)
+    kernels(key, "cache").reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)
     return key_cache, value_cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from optest import arch, native
 from optest.errors import UsageError
@@ -27,6 +28,20 @@ def own_kernel() -> str | None:
 
 # A wrapper is timed with its kernel: what it asks on every call has to be cheap.
 csrc = functools.cache(native.csrc)
+
+
+def kernels(tensor: torch.Tensor, family: str) -> Any:  # noqa: ANN401 - two of one form
+    """The family's kernels for the device of ``tensor``.
+
+    Raises:
+        UsageError: it lives where neither runs.
+    """
+    return csrc(family) if on_cpu(tensor) else _triton(family)
+
+
+@functools.cache
+def _triton(family: str) -> Any:  # noqa: ANN401
+    return importlib.import_module(f"optest.ops.triton.{family}")  # loads where a GPU needs it
 
 
 def on_cpu(tensor: torch.Tensor) -> bool:

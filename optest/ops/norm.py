@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from optest.ops.dispatch import csrc, on_cpu
+from optest.ops.dispatch import kernels
 
 
 def rmsnorm(
@@ -14,7 +12,7 @@ def rmsnorm(
 ) -> torch.Tensor:
     """``x / sqrt(mean(x**2) + eps) * weight``: x [m, n], weight [n] bf16/fp16/fp32 -> [m, n]."""
     y = torch.empty_like(x) if out is None else out
-    _kernels(x).rmsnorm(y, x, weight, eps)
+    kernels(x, "norm").rmsnorm(y, x, weight, eps)
     return y
 
 
@@ -25,13 +23,5 @@ def fused_add_rmsnorm(
 
     x, residual [m, n], weight [n] bf16/fp16/fp32 -> the same ``x`` and ``residual``.
     """
-    _kernels(x).fused_add_rmsnorm(x, residual, weight, eps)
+    kernels(x, "norm").fused_add_rmsnorm(x, residual, weight, eps)
     return x, residual
-
-
-def _kernels(x: torch.Tensor) -> Any:  # noqa: ANN401 - two modules with the same functions
-    if on_cpu(x):
-        return csrc("norm")
-    from optest.ops.triton import norm  # Triton loads where a GPU needs it
-
-    return norm

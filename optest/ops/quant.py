@@ -6,12 +6,10 @@ are x [m, k] bf16, fp16 or fp32 with columns side by side; rows may be strided.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from optest.errors import UsageError
-from optest.ops.dispatch import csrc, on_cpu
+from optest.ops.dispatch import kernels
 
 
 def static_per_tensor_quant(
@@ -27,7 +25,7 @@ def static_per_tensor_quant(
         UsageError: neither ``out`` nor ``quant_dtype`` is given.
     """
     q = _output(x, quant_dtype, out)
-    _kernels(x).static_per_tensor_quant(q, x, scale)
+    kernels(x, "quant").static_per_tensor_quant(q, x, scale)
     return q
 
 
@@ -45,7 +43,7 @@ def dynamic_per_tensor_quant(
     """
     q = _output(x, quant_dtype, out)
     scale = _scales(x, (1,)) if scale is None else scale
-    _kernels(x).dynamic_per_tensor_quant(q, x, scale)
+    kernels(x, "quant").dynamic_per_tensor_quant(q, x, scale)
     return q, scale
 
 
@@ -63,7 +61,7 @@ def dynamic_per_token_quant(
     """
     q = _output(x, quant_dtype, out)
     scales = _scales(x, (x.shape[0], 1)) if scales is None else scales
-    _kernels(x).dynamic_per_token_quant(q, x, scales)
+    kernels(x, "quant").dynamic_per_token_quant(q, x, scales)
     return q, scales
 
 
@@ -88,16 +86,8 @@ def dynamic_per_group_quant(
     q = _output(x, quant_dtype, out)
     if scales is None:
         scales = _scales(x, (x.shape[0], -(-x.shape[1] // group)))
-    _kernels(x).dynamic_per_group_quant(q, x, scales, group)
+    kernels(x, "quant").dynamic_per_group_quant(q, x, scales, group)
     return q, scales
-
-
-def _kernels(x: torch.Tensor) -> Any:  # noqa: ANN401 - two modules with the same functions
-    if on_cpu(x):
-        return csrc("quant")
-    from optest.ops.triton import quant  # Triton loads where a GPU needs it
-
-    return quant
 
 
 def _output(
