@@ -76,7 +76,7 @@ def save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     stored: dict[str, torch.Tensor] = {}
     notes: dict[str, str] = {}
     for name, tensor in tensors.items():
-        dense = tensor.detach().cpu().contiguous().clone()
+        dense = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         notes[name] = (
             f"{str(tensor.dtype).removeprefix('torch.')}:{','.join(map(str, tensor.shape))}"
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from optest.cases.session import Session
 
-OK, FAILED, USAGE, NOTHING_RAN, INTERRUPTED = 0, 1, 2, 5, 130
+OK, FAILED, NOTHING_RAN, INTERRUPTED = 0, 1, 5, 130
 _SHOWN = 50
 
 

@@ -32,13 +32,11 @@ class Located:
         shown: the first of them, in the order of their indices as far as they were sampled.
         worst: the one that is furthest off; the first wrongly NaN or Inf goes before all others.
         indices: int64 [n, dims], of a sample of the mismatches, the first and the last among them.
-        complete: the sample holds all the mismatches there are.
     """
 
     shown: tuple[Element, ...]
     worst: Element | None
     indices: torch.Tensor
-    complete: bool
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,6 @@ def locate(pair: Pair, domain: Domain, bounds: Bounds, table: Table, show: int) 
         shown=tuple(finder.element(value) for _, value in first),
         worst=_worst(finder, table),
         indices=pair.indices(values),
-        complete=values.numel() == table.count("mismatched"),
     )
 
 
