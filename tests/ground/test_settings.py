@@ -21,6 +21,16 @@ GOOD = {
     "OPTEST_SAVE_FAILED": ("failed", Path("failed")),
     "OPTEST_BUILD_DIR": ("/tmp/b", Path("/tmp/b")),
     "OPTEST_NATIVE": ("off", "off"),
+    "OPTEST_GOLDEN_NUM_THREADS": ("3", 3),
+    "OPTEST_BENCH": ("1", True),
+    "OPTEST_BENCH_ROUNDS": ("20", 20),
+    "OPTEST_BENCH_WARMUP": ("0", 0),
+    "OPTEST_BENCH_RAW": ("False", False),
+    "PYPTO_GOLDEN_NUM_THREADS": ("3", "3"),
+    "PYPTO_BENCH": ("1", "1"),
+    "PYPTO_BENCH_ROUNDS": ("20", "20"),
+    "PYPTO_BENCH_WARMUP": ("0", "0"),
+    "PYPTO_BENCH_RAW": ("1", "1"),
     "KERNELFOUNDRY_PROFILER": ("ncu", "ncu"),
     "KERNELFOUNDRY_unitrace_cmd": ("/opt/unitrace", "/opt/unitrace"),
     "KERNELFOUNDRY_vtune_cmd": ("/opt/vtune", "/opt/vtune"),
@@ -39,6 +49,10 @@ BAD = [
     ("OPTEST_ISA", "sse"),
     ("OPTEST_LOG_LEVEL", "LOUD"),
     ("OPTEST_NATIVE", "no"),
+    ("OPTEST_GOLDEN_NUM_THREADS", "0"),
+    ("OPTEST_BENCH", "yes please"),
+    ("OPTEST_BENCH_ROUNDS", "0"),
+    ("OPTEST_BENCH_WARMUP", "-1"),
 ]
 
 
