@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,43 +27,47 @@ class CallableKernel:
     Attributes:
         fn: what is called.
         specs: one for each argument, then one for each tensor that it returns.
-        parameters: what the function's signature says; None where it has none that can be read.
+        config: of the run.
+        kind: ``callable``, or ``torch operator``.
+        name: the function's.
+        fingerprint: of its source, or its schema; None where neither can be read.
+        parameters: what its signature says; None where it has none that can be read.
         by_keyword: names of the arguments that go by name.
         results: how many specs at the end stand for what the function returns.
-        declared: directions that annotations give; None where there are none.
+        known: directions that it declares, of some tensors or of all.
+        saved_directions: those of an artifact that is run again.
     """
 
-    kind: ClassVar[str] = "callable"
     constants: ClassVar[Mapping[str, object]] = {}
 
     fn: Callable[..., object]
     specs: Sequence[Spec]
+    config: Config
     output_dir: Path
+    kind: str
+    name: str
+    fingerprint: str | None
     parameters: Sequence[Parameter] | None = None
     by_keyword: frozenset[str] = frozenset()
     results: int = 0
-    declared: Mapping[str, str] | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
     saved_directions: Mapping[str, str] | None = None
 
     @property
-    def name(self) -> str:
-        """The function's name."""
-        return str(getattr(self.fn, "__name__", type(self.fn).__name__))
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Of the function's source."""
-        return source.fingerprint(self.fn)
+    def declared(self) -> Mapping[str, str] | None:
+        """Directions of all tensors, where the function says them; else None."""
+        names = [spec.name for spec in self.specs if isinstance(spec, TensorSpec)]
+        complete = self.known.keys() >= set(names)
+        return {name: self.known[name] for name in names} if complete else None
 
     @cached_property
     def directions(self) -> Mapping[str, str]:
         """As declared or saved; else observed by running the function on two poisons."""
-        known = self.declared or self.saved_directions
-        if known is not None:
-            return known
-        results = self.specs[len(self.specs) - self.results :]
-        returned = {spec.name: "out" for spec in results}
-        return observed.directions(self.dispatch, self.specs, returned)
+        if self.declared is not None:
+            return self.declared
+        if self.saved_directions is not None:
+            return self.saved_directions
+        return observed.directions(self.dispatch, self.specs, self.config, self.known)
 
     def launch(self, *args: Any) -> object:  # noqa: ANN401 - tensors and numbers
         """Call the function and return what it returns."""
@@ -112,23 +116,31 @@ def _fitting(kernel: str, name: str, value: object, target: torch.Tensor) -> tor
 
 
 def make(
-    fn: Callable[..., object], specs: Sequence[Spec], _config: Config, work_dir: Path
+    fn: Callable[..., object], specs: Sequence[Spec], config: Config, work_dir: Path
 ) -> CallableKernel:
     """A callable with what its signature and its annotations say about the specs."""
+    made = CallableKernel(
+        fn, specs, config, work_dir, "callable", _name(fn), source.fingerprint(fn)
+    )
     taken = _signature(fn)
     if taken is None:
-        return CallableKernel(fn, specs, work_dir)
-    names = {spec.name for spec in specs}
-    # A parameter with a default that no spec names keeps its default.
-    wanted = [p for p in taken if p.name in names or p.default is inspect.Parameter.empty]
+        return made
     said = annotations_of(_annotated(fn))
-    results = _results(specs, [p.name for p in wanted])
-    parameters = [_parameter(p.name, said.get(p.name)) for p in wanted]
-    parameters += [Parameter(s.name, "tensor", "out") for s in specs[len(specs) - results :]]
-    keyword = frozenset(p.name for p in wanted if p.kind is inspect.Parameter.KEYWORD_ONLY)
-    marked = any(one.direction for one in said.values())
-    declared = _declared(parameters, specs) if marked else None
-    return CallableKernel(fn, specs, work_dir, parameters, keyword, results, declared)
+    required = [p.name for p in taken if p.default is inspect.Parameter.empty]
+    made.parameters, made.results = matched(
+        [_parameter(p.name, said.get(p.name)) for p in taken], required, specs
+    )
+    made.by_keyword = frozenset(p.name for p in taken if p.kind is inspect.Parameter.KEYWORD_ONLY)
+    if any(one.direction for one in said.values()):
+        made.known = _declared(made.parameters, specs)
+    else:
+        made.known = {p.name: p.direction for p in made.parameters if p.direction}
+    return made
+
+
+def _name(fn: object) -> str:
+    function = source.function_of(fn)
+    return str(getattr(fn, "__name__", getattr(function, "__name__", type(fn).__name__)))
 
 
 def _signature(fn: Callable[..., object]) -> list[inspect.Parameter] | None:
@@ -142,25 +154,30 @@ def _signature(fn: Callable[..., object]) -> list[inspect.Parameter] | None:
     return [p for p in found if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
-def _annotated(fn: Any) -> Any:  # noqa: ANN401 - a function, or an object that is called
-    unwrapped = inspect.unwrap(fn)
-    return unwrapped if hasattr(unwrapped, "__annotations__") else type(unwrapped).__call__
+def _annotated(fn: object) -> Any:  # noqa: ANN401 - whatever carries the annotations
+    return source.function_of(fn) or fn
 
 
-def _results(specs: Sequence[Spec], parameters: Sequence[str]) -> int:
-    """How many tensor specs at the end stand for what is returned: they name no parameter.
+def matched(
+    parameters: Sequence[Parameter], required: Sequence[str], specs: Sequence[Spec]
+) -> tuple[list[Parameter], int]:
+    """Parameters that the specs are held against, and how many specs stand for results.
 
-    None do where a parameter has no spec: then one of them is misspelt.
+    A parameter with a default that no spec names keeps its default. Tensor specs at the end that
+    name no parameter stand for what is returned, unless a parameter has no spec: then one of them
+    is misspelt.
     """
     names = {spec.name for spec in specs}
-    if not names.issuperset(parameters):
-        return 0
-    count = 0
+    wanted = [p for p in parameters if p.name in names or p.name in required]
+    if not names.issuperset(required):
+        return wanted, 0
+    taken = {p.name for p in wanted}
+    results: list[Parameter] = []
     for spec in reversed(specs):
-        if spec.name in parameters or not isinstance(spec, TensorSpec):
+        if spec.name in taken or not isinstance(spec, TensorSpec):
             break
-        count += 1
-    return count
+        results.insert(0, Parameter(spec.name, "tensor", "out"))
+    return wanted + results, len(results)
 
 
 def _parameter(name: str, said: Annotation | None) -> Parameter:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from optest.errors import CheckFailedError, UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
+from optest.log import once
 
 if TYPE_CHECKING:
     import torch
@@ -85,6 +86,8 @@ def compile_kernel(
     made = _make(fn, specs, config, work_dir)
     abi.check(made, specs)
     directions = made.declared if config.compile_only else made.directions
+    if made.declared is None and directions is not None:
+        _warn_of_zeros(made.name, directions, specs)
     artifact.write(made, specs, directions, work_dir)
     return made  # type: ignore[no-any-return]
 
@@ -122,9 +125,22 @@ def load_artifact(
     return made  # type: ignore[no-any-return]
 
 
-def _make(fn: Any, specs: Sequence[Spec], config: Config, work_dir: Path) -> Any:  # noqa: ANN401
-    from optest.golden import callable_kernel
+def _warn_of_zeros(name: str, directions: Mapping[str, str], specs: Sequence[Spec]) -> None:
+    """A kernel that adds to an output where it should write it is right on zeros alone."""
+    for spec in specs:
+        unset = isinstance(spec, TensorSpec) and spec.init_value is None
+        if unset and directions[spec.name] == "inout":
+            once(
+                f"{name} reads {spec.name} before it writes it, and the spec has no init_value: it "
+                "starts from zeros. Give it one, or mark the parameter Out if it should not be read."
+            )
 
+
+def _make(fn: Any, specs: Sequence[Spec], config: Config, work_dir: Path) -> Any:  # noqa: ANN401
+    from optest.golden import callable_kernel, torch_operator
+
+    if torch_operator.is_operator(fn):
+        return torch_operator.make(fn, specs, config, work_dir)
     if callable(fn):
         return callable_kernel.make(fn, specs, config, work_dir)
     raise UsageError(

@@ -8,14 +8,18 @@ so that they may serve as indices meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 from optest.errors import UsageError
+from optest.golden.platform import device_of
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
 from optest.tensors import bits
+
+if TYPE_CHECKING:
+    from optest.golden.config import Config
 
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
 _FLOATS = (-96.0, 112.0)  # one below and one above most data: exact in every 8-bit float
@@ -27,25 +31,26 @@ _SEED = 20
 def directions(
     dispatch: Callable[..., object],
     specs: Sequence[TensorSpec | ScalarSpec],
-    known: Mapping[str, str] | None = None,
-    device: str = "cpu",
+    config: Config,
+    known: Mapping[str, str],
 ) -> dict[str, str]:
     """The direction of every tensor spec, by two runs, and one more for each output in doubt.
 
     Args:
         dispatch: takes one argument for each spec, in their order.
         specs: tensors without an ``init_value`` are filled with poison, the others hold theirs.
+        config: says on which device.
         known: directions that need no looking at.
-        device: where the tensors are made.
 
     Raises:
         UsageError: the kernel works on the values of the specs and fails on poison.
     """
-    found = dict(known or {})
+    found = dict(known)
     unknown = [s for s in specs if isinstance(s, TensorSpec) and s.name not in found]
     if not unknown:
         return found
-    with torch.random.fork_rng(devices=_devices(device)):
+    device = device_of(config)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         trial = _Trial(dispatch, specs, device)
         blank = frozenset(s.name for s in unknown if s.init_value is None)
         low = trial.run(dict.fromkeys(blank, 0))
@@ -58,10 +63,6 @@ def directions(
         output = "inout" if spec.name in read else "out"
         found[spec.name] = output if spec.name in written else "in"
     return {s.name: found[s.name] for s in specs if isinstance(s, TensorSpec)}
-
-
-def _devices(device: str) -> list[int]:
-    return list(range(torch.cuda.device_count())) if device.startswith("cuda") else []
 
 
 class _Run:
@@ -99,7 +100,7 @@ class _Trial:
         self,
         dispatch: Callable[..., object],
         specs: Sequence[TensorSpec | ScalarSpec],
-        device: str,
+        device: torch.device,
     ) -> None:
         self._dispatch = dispatch
         self._specs = specs
