@@ -135,7 +135,7 @@ def gfx_was_read() -> bool:
     return _reads > 0
 
 
-def get_gfx_runtime() -> str:
+def get_gfx_runtime() -> Arch:
     """Name of the device that tensors live on, whatever ``OPTEST_GFX`` says."""
     return _device_arch()
 

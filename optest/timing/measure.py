@@ -135,7 +135,7 @@ class _Measurement:
         arguments = self.own.sets[0]
         wanted = self.plan.num_rotate_args
         if clock == "graph" and not wanted and self.plan.cache_state == "cold":
-            wanted = rotation.sets_to_fill(arguments, arch.current().last_level_cache_bytes)
+            wanted = rotation.sets_to_fill(arguments, arch.get_gfx_runtime().last_level_cache_bytes)
         sets, self.inputs.copies, note = rotation.argument_sets(arguments, wanted)
         self._note(note)
         return Target(self.own.func, sets)

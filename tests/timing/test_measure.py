@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from told_clocks import ToldClock
 
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import Plan, measure
@@ -187,6 +188,18 @@ def test_rotation_stays_within_memory(monkeypatch):
     _, timing = measure(lambda x: seen.add(x.data_ptr()), (x,), plan=plan)
     assert len(seen) == 1 + 4  # half of 64 KiB, 8 KiB a set with what is kept of it
     assert "do not fit" in timing.notes[0]
+
+
+@pytest.mark.parametrize("gfx", [None, "gfx1250"])
+def test_sets_fill_the_cache_of_the_device_whatever_a_gate_is_told(gfx, monkeypatch):
+    """A dry run of a gate names an arch without a device: one set would be warm under cold's name."""
+    if gfx is not None:
+        monkeypatch.setenv("OPTEST_GFX", gfx)
+    x, seen, clock = torch.ones(1 << 20), set(), ToldClock()
+    clock.name = "graph"
+    plan = Plan(num_iters=6, controls=False, clock=clock)
+    measure(lambda x: seen.add(x.data_ptr()) or 100.0 + len(seen), (x,), plan=plan)
+    assert len(seen) > 1
 
 
 @pytest.mark.parametrize("rotate", [0, 3])
