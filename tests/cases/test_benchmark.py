@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from optest.errors import UsageError
+from optest.log import logger
 from optest.test_common import benchmark, checkAllclose, run_perftest, summarize
 
 
@@ -204,6 +205,30 @@ def test_state_that_a_case_changes_does_not_reach_the_next(check, monkeypatch):
     assert torch.is_grad_enabled()
     assert "LEAKED" not in os.environ
     assert os.environ["TO_BE_REMOVED"] == "1"
+
+
+def test_variables_that_a_case_sets_are_put_back_and_said_but_not_those_of_inductor(
+    check, monkeypatch, caplog
+):
+    """torch.compile keeps its folders there: to take them away would compile everything anew."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
+    monkeypatch.setenv("CHANGED", "before")
+    monkeypatch.setattr(logger, "propagate", True)
+
+    def compiles(m):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = "after"
+
+    def sets(m):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = "later"
+        os.environ["CHANGED"] = "after"
+
+    wrapped(compiles)(1)
+    assert "was put back" not in caplog.text
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "after"
+    wrapped(sets)(2)
+    assert "changed the environment; it was put back" in caplog.text
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "later"
+    assert os.environ["CHANGED"] == "before"
 
 
 def test_failing_cases_do_not_pin_their_tensors(check):
