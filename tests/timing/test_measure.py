@@ -192,7 +192,7 @@ def test_rotation_stays_within_memory(monkeypatch):
 
 @pytest.mark.parametrize("gfx", [None, "gfx1250"])
 def test_sets_fill_the_cache_of_the_device_whatever_a_gate_is_told(gfx, monkeypatch):
-    """A dry run of a gate names an arch without a device: one set would be warm under cold's name."""
+    """A dry run of a gate names an arch without a device: one set would be warm, not cold."""
     if gfx is not None:
         monkeypatch.setenv("OPTEST_GFX", gfx)
     x, seen, clock = torch.ones(1 << 20), set(), ToldClock()
