@@ -71,10 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _given.append(None if runtime is None else runtime_params(runtime))
         if template is not None:
             template_params(template)
-        elif config.getoption("--is_templated", False):
-            raise UsageError(f"--is_templated needs {_TEMPLATE}, a list as '[128, 4]'")
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
+    if template is None and config.getoption("--is_templated", False):
+        raise pytest.UsageError(f"--is_templated needs {_TEMPLATE}, a list as '[128, 4]'")
     if config.getoption("--itt", False):
         from optest.log import once
 

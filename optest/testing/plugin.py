@@ -11,6 +11,7 @@ import pytest
 
 from optest import settings
 from optest.errors import SettingError
+from optest.testing import fixtures, options, results, tally, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,8 +24,13 @@ _FOUND: pytest.StashKey[Found] = pytest.StashKey()
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--optest-full``: the default sweep of each op test instead of its ``SMOKE`` list."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """``--optest-full``: the default sweep of each op test instead of its ``SMOKE`` list.
+
+    What kernel tasks need stands in modules of their own, plugins each.
+    """
+    for module in (options, fixtures, tasks, tally, results):
+        pluginmanager.register(module, module.__name__)
     group = parser.getgroup("optest", "op tests")
     group.addoption(
         "--optest-full",

@@ -20,12 +20,14 @@ _SIGNS = {"unitrace": "UNITRACE_VERSION", "ncu": "NV_NSIGHT_INJECTION_PORT_BASE"
 _CUDA = ("ncu", "nsys")
 _LONGEST_S = 60.0
 
-_opened = 0
+LABEL = "KERNELFOUNDRY_PROFILE_LABEL"  # names what is timed, for what a profiler's user starts
+
+_opened = [0]
 
 
 def opened() -> int:
     """How many profiler sessions this process has opened so far."""
-    return _opened
+    return _opened[0]
 
 
 def detect_profiler() -> str | None:
@@ -56,8 +58,7 @@ def profiler_session(name: str | None, stop_on_exit: bool = False) -> Iterator[N
     Raises:
         UsageError: the profiler could not be resumed, so that it would see nothing.
     """
-    global _opened
-    _opened += 1
+    _opened[0] += 1
     _tell(name, "resume")
     try:
         yield
@@ -86,7 +87,7 @@ def _tell(name: str | None, what: str) -> None:
     if not command:
         return
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - a command that the user has set
             command, capture_output=True, text=True, check=False, timeout=_LONGEST_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -101,7 +102,7 @@ def _tell(name: str | None, what: str) -> None:
 
 def _command(name: str, what: str) -> list[str]:
     if name == "unitrace":
-        session = os.environ.get("UNITRACE_Session", "")
+        session = os.environ.get("UNITRACE_Session", "")  # noqa: SIM112 - its own spelling
         return [_setting("KERNELFOUNDRY_unitrace_cmd"), f"--{what}", session] if session else []
     if name == "vtune":
         folder = settings.get("KERNELFOUNDRY_vtune_result_dir")
