@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,7 +21,18 @@ INAPPLICABLE = frozenset(
     strategy
     """.split()
 )
-_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "NONE")
+# Upstream's v0 to v9 are degrees of its info; null is silence.
+_LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    **{f"v{degree}": logging.INFO for degree in range(10)},
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "null": logging.CRITICAL + 1,
+    "none": logging.CRITICAL + 1,
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,8 @@ class Config:
         device_id: which card, where ``platform`` does not say.
         enable_chip_swimlane: also write a timeline (a Chrome trace); 0 is off.
         dump_passes: keep what the compiler made at each stage.
-        log_level: of ``optest.logger`` during the run: a name or a number of ``logging``.
+        log_level: of ``optest.logger`` during the run, as ``logging`` numbers them; a dict may
+            also name it: debug, info, warn, error, null.
         targets: arch names to compile for under ``compile_only``.
         seed: of the inputs; None derives it from the case's id and ``OPTEST_SEED``.
         bench: whether to time the kernel after it was validated, and how often; None asks the
@@ -46,7 +59,7 @@ class Config:
     device_id: int = 0
     enable_chip_swimlane: bool | int = False
     dump_passes: bool = False
-    log_level: str | int | None = None
+    log_level: int | None = None
     targets: tuple[str, ...] = ()
     seed: int | None = None
     bench: bool | Rounds | None = None
@@ -130,15 +143,13 @@ def _switch(name: str, value: object) -> bool | int:
     return _whole(name, value, least=0)
 
 
-def _log_level(value: object) -> str | int | None:
+def _log_level(value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    if isinstance(value, str) and value.strip().upper() in _LOG_LEVELS:
-        return value.strip().upper()
-    # Upstream's levels are members of an enum with the same names.
-    name = getattr(value, "name", None)
-    if isinstance(name, str) and name.upper() in _LOG_LEVELS:
-        return name.upper()
+    # Upstream's levels are text, or members of an enum with such names.
+    name = str(getattr(value, "name", value)).strip().lower()
+    if name in _LOG_LEVELS:
+        return _LOG_LEVELS[name]
     raise ValueError(f"config log_level={value!r}: expected one of {', '.join(_LOG_LEVELS)}")
 
 

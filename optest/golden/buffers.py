@@ -1,0 +1,135 @@
+"""The tensors that a kernel gets: on its device, what it shall write poisoned before it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from optest.golden.held import HeldInputs
+from optest.golden.scalar import ScalarSpec
+from optest.golden.spec import TensorSpec
+from optest.guards import poison
+from optest.tensors import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from optest.golden.kernel import Spec
+
+
+class Buffers:
+    """One kernel's arguments.
+
+    A pure output holds poison, not zeros: an element that the kernel does not write then differs
+    from any golden one. Where poison is found afterwards, the kernel runs once more on another, and
+    what held the one and then the other was written by neither.
+
+    Attributes:
+        tensors: by name, on the device.
+        unwritten: how many elements of which output the kernel did not write.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[Spec],
+        host: Mapping[str, torch.Tensor],
+        device: torch.device,
+        *,
+        guarded: bool,
+    ) -> None:
+        self._specs, self._device, self._guarded = specs, device, guarded
+        self.unwritten: dict[str, int] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
+        self._blank: list[str] = []
+        for spec in specs:
+            if isinstance(spec, TensorSpec):
+                self.tensors[spec.name] = self._tensor(spec, host)
+        self._inputs = HeldInputs(specs, self.tensors)
+        self._state = Snapshot(self.tensors[name] for name in self._inouts())
+
+    def _tensor(self, spec: TensorSpec, host: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        if spec.is_input:
+            return host[spec.name].to(self._device)
+        self._blank.append(spec.name)
+        if not self._guarded:
+            return torch.zeros(list(spec.shape), dtype=spec.dtype, device=self._device)
+        made = torch.empty(list(spec.shape), dtype=spec.dtype, device=self._device)
+        _fill(made, poison.BUFFERS)
+        return made
+
+    def _inouts(self) -> list[str]:
+        tensors = (spec for spec in self._specs if isinstance(spec, TensorSpec))
+        return [spec.name for spec in tensors if spec.is_input and spec.is_output]
+
+    def arguments(self) -> list[Any]:
+        """One for each spec, in their order: tensors, and Python numbers."""
+        return [
+            spec.to_python() if isinstance(spec, ScalarSpec) else self.tensors[spec.name]
+            for spec in self._specs
+        ]
+
+    def run(self, dispatch: Callable[..., object]) -> None:
+        """Call the kernel, twice where it seems to leave an output unwritten."""
+        self._call(dispatch, poison.BUFFERS)
+        if not self._guarded:
+            return
+        first = {name: _holding(self.tensors[name], poison.BUFFERS) for name in self._blank}
+        doubtful = {name: mask for name, mask in first.items() if mask is not None}
+        if not doubtful or self._inputs.changed():
+            return
+        self._state.restore()
+        for name in self._blank:
+            _fill(self.tensors[name], poison.FIRST)
+        self._call(dispatch, poison.FIRST)
+        for name, mask in doubtful.items():
+            second = _holding(self.tensors[name], poison.FIRST)
+            both = mask & second if second is not None else None
+            if both is not None and bool(both.any()):
+                self.unwritten[name] = poison.mark(self.tensors[name], both)
+
+    def _call(self, dispatch: Callable[..., object], byte: int) -> None:
+        if self._guarded:
+            with poison.fresh_memory_poisoned(byte, device=self._device.type):
+                dispatch(*self.arguments())
+                self._wait()
+        else:
+            dispatch(*self.arguments())
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def changed_inputs(self) -> list[str]:
+        """Names of pure inputs that the kernel changed."""
+        return self._inputs.changed()
+
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """What the kernel wrote, on the CPU."""
+        tensors = (spec for spec in self._specs if isinstance(spec, TensorSpec))
+        return {spec.name: self.tensors[spec.name].cpu() for spec in tensors if spec.is_output}
+
+    def restore(self) -> None:
+        """Give the tensors that the kernel reads and writes what they held before it ran."""
+        self._state.restore()
+
+
+def _fill(tensor: torch.Tensor, byte: int) -> None:
+    seen = poison.bits(tensor)
+    assert seen is not None
+    seen.fill_(_pattern(byte, seen.dtype))
+
+
+def _holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:
+    """Mask of the elements all of whose bytes are ``byte``; None if there are none."""
+    seen = poison.bits(tensor)
+    assert seen is not None
+    mask = seen == _pattern(byte, seen.dtype)
+    if tensor.is_complex():
+        mask = mask.all(-1)
+    return mask if bool(mask.any()) else None
+
+
+def _pattern(byte: int, kind: torch.dtype) -> int:
+    return int.from_bytes(bytes([byte]) * kind.itemsize, "little", signed=kind.is_signed)

@@ -1,0 +1,325 @@
+"""The stages of a golden run, in their order."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optest.cases import saved, state
+from optest.checking import Finding, Verdict
+from optest.errors import ClockError, RefusedError, UsageError
+from optest.golden import (
+    abi,
+    bench,
+    faults,
+    fingerprint,
+    identity,
+    judging,
+    kernel,
+    platform,
+    workdir,
+)
+from optest.golden import reference as references
+from optest.golden import replay as replays
+from optest.golden.buffers import Buffers
+from optest.golden.faults import Mismatched
+from optest.golden.kernel import ResultError
+from optest.golden.replay import Replay
+from optest.golden.rounds import Rounds
+from optest.golden.scalar import ScalarSpec
+from optest.golden.stages import detail, say, stage
+from optest.log import logger, once
+from optest.timing.clock import Target
+from optest.timing.trace import write_trace
+
+if TYPE_CHECKING:
+    import torch
+
+    from optest.cases.case import Case
+    from optest.cases.row import Row
+    from optest.cases.session import Session
+    from optest.golden.bench import Bench
+    from optest.golden.kernel import Artifact, Spec
+    from optest.golden.reference import Golden
+    from optest.golden.request import Request
+
+_DATA = "data"
+
+
+class Pipeline:
+    """One run from its compilation to its benchmark.
+
+    Attributes:
+        work_dir: folder of the compiled kernel; None before it has one.
+        bench: the timing, where one was made.
+        checked: whether the kernel was held against anything.
+    """
+
+    def __init__(self, request: Request, session: Session, case: Case, row: Row) -> None:
+        self._request, self._session, self._case, self._row = request, session, case, row
+        self._config = request.config
+        self._seed = case.seed if self._config.seed is None else self._config.seed
+        self._specs: list[Spec] = list(request.specs)
+        self._replay = None if request.golden_data is None else Replay(request.golden_data)
+        self.work_dir: Path | None = None
+        self.bench: Bench | None = None
+        self.checked = False
+
+    def run(self) -> None:
+        """Every stage that was asked for.
+
+        Raises:
+            Stopped: the run ends with an error in its result.
+            Exception: whatever the golden function or the kernel raises.
+        """
+        with faults.setting_up():
+            self._request.check()
+            self._note_inapplicable()
+            device = None if self._request.compile_only else platform.device_of(self._config)
+            if self._replay is not None and not self._request.compile_only:
+                self._specs = self._replay.scalars(self._specs)
+            times = None if self._request.compile_only else Rounds.wanted(self._config.bench)
+        artifact = self._compiled()
+        with faults.setting_up():
+            self._fit(artifact)
+        if device is None:
+            return
+        host = self._inputs()
+        golden = self._golden(host)
+        buffers = self._dispatched(artifact, host, device)
+        self._validate(buffers, host, golden)
+        self._trace(artifact, buffers)
+        if times is not None:
+            self._benchmark(artifact, buffers, times)
+
+    # --- compile or load
+
+    def _compiled(self) -> Artifact:
+        request, config = self._request, self._config
+        config = dataclasses.replace(
+            config, compile_only=request.compile_only, targets=platform.targets_of(config)
+        )
+        if request.runtime_dir is not None:
+            return self._loaded(request.runtime_dir, config)
+        with stage("compile"), _results(), faults.setting_up():
+            self.work_dir = workdir.make(identity.kernel_name(request.fn))
+            made = kernel.compile_kernel(request.fn, self._specs, config, self.work_dir)
+        self.work_dir = Path(made.output_dir)
+        return made
+
+    def _loaded(self, folder: Path, config: Any) -> Artifact:  # noqa: ANN401
+        with faults.setting_up():
+            if not folder.is_dir():
+                raise UsageError(f"runtime_dir does not exist: {folder}")
+            self.work_dir = folder
+            say(f"runtime_only: skipping compile, using {folder}")
+            with _results():
+                return kernel.load_artifact(folder, self._request.fn, self._specs, config)
+
+    def _fit(self, artifact: Artifact) -> None:
+        """Hold the specs against the kernel, and take the directions from it."""
+        abi.check(artifact, self._specs)
+        self._check_steps(artifact)
+        if self._request.compile_only:
+            return
+        with _results():
+            abi.stamp(artifact, self._specs)
+        self._request.check_comparators()
+        if self._replay is not None:
+            self._replay.check(self._specs, self._request.golden_fn)
+        self._check_saving()
+
+    def _check_steps(self, artifact: Artifact) -> None:
+        # Who does not say which scalars it compiled in may have compiled in all.
+        constants = getattr(artifact, "constants", None)
+        folded = sorted(
+            spec.name
+            for spec in self._request.stepped
+            if not spec.compile_runtime and (constants is None or spec.name in constants)
+        )
+        if folded:
+            raise UsageError(
+                "benchmark_step requires compile_runtime=True, else the value is compiled into "
+                f"the kernel; stepped scalars: {folded}"
+            )
+
+    def _check_saving(self) -> None:
+        if not self._request.save_data:
+            return
+        if self._replay is not None:
+            detail(f"save_data: nothing to save, the data is that of {self._replay.folder}")
+        elif self._data.exists():
+            raise UsageError(
+                f"save_data: {self._data} holds the data of another run: run without runtime_dir"
+            )
+
+    @property
+    def _data(self) -> Path:
+        assert self.work_dir is not None
+        return self.work_dir / _DATA
+
+    @property
+    def _saves(self) -> bool:
+        return self._request.save_data and self._replay is None
+
+    # --- inputs and golden outputs
+
+    def _inputs(self) -> dict[str, torch.Tensor]:
+        """What the kernel reads, and the outputs whose ``init_value`` the golden function sees."""
+        with stage("generate inputs"), faults.setting_up():
+            if self._replay is not None:
+                detail(f"cache hit: {self._replay.folder / 'in'}")
+                return self._replay.inputs(self._request.tensors)
+            state.seed_all(self._seed)
+            host = {
+                spec.name: spec.create_tensor()
+                for spec in self._request.tensors
+                if spec.is_input or spec.init_value is not None
+            }
+            if self._saves:
+                self._save_inputs(host)
+            return host
+
+    def _save_inputs(self, host: dict[str, torch.Tensor]) -> None:
+        read = {spec.name: host[spec.name] for spec in self._request.tensors if spec.is_input}
+        scalars = {spec.name: spec.value for spec in self._request.scalars}
+        replays.save(self._data, "in", {**read, **scalars})
+        if not self._request.validates:
+            fingerprint.write(self._data, self._specs, self._seed, None)
+            detail(f"saved {self._data}")
+
+    def _golden(self, host: dict[str, torch.Tensor]) -> Golden | None:
+        request = self._request
+        if not request.validates:
+            return None
+        with stage("compute golden"):
+            if self._replay is not None:
+                detail(f"cache hit: {self._replay.folder / 'out'}")
+                with faults.setting_up():
+                    return references.Golden(self._replay.outputs(request.tensors))
+            assert request.golden_fn is not None
+            golden = references.compute(request.golden_fn, self._specs, host)
+            for name in golden.unfilled:
+                logger.warning(
+                    "golden_fn did not fill the output %s: its zeros are what is compared with",
+                    name,
+                )
+            if self._saves:
+                with faults.setting_up():
+                    replays.save(self._data, "out", golden.outputs)
+                    fingerprint.write(self._data, self._specs, self._seed, request.golden_fn)
+                detail(f"saved {self._data}")
+            return golden
+
+    # --- run and validate
+
+    def _dispatched(
+        self, artifact: Artifact, host: dict[str, torch.Tensor], device: torch.device
+    ) -> Buffers:
+        with stage("runtime"), _results():
+            guarded = self._session.guards != "off"
+            buffers = Buffers(self._specs, host, device, guarded=guarded)
+            if saved.wanted():
+                self._case.inputs.extend(buffers.tensors.values())
+            buffers.run(artifact.dispatch)
+        if changed := buffers.changed_inputs():
+            self.checked = True
+            reason = f"the kernel changed its inputs: {', '.join(changed)}"
+            self._session.note_check(Verdict(1.0, Finding("fail", reason)), reason)
+            raise Mismatched(reason)
+        return buffers
+
+    def _validate(
+        self, buffers: Buffers, host: dict[str, torch.Tensor], golden: Golden | None
+    ) -> None:
+        if golden is None:
+            for name, count in buffers.unwritten.items():
+                logger.warning("the kernel left %d elements of %s unwritten", count, name)
+            return
+        self.checked = True
+        with stage("validate"):
+            pairs = judging.Pairs(
+                buffers.outputs(),
+                golden.outputs,
+                self._compare_inputs(host),
+                self._request.rtol,
+                self._request.atol,
+            )
+            wrong = {}
+            for name in pairs.actual:
+                verdict = self._judged(pairs, name)
+                if not verdict.passed:
+                    wrong[name] = verdict
+        if wrong:
+            raise Mismatched(_words(wrong, buffers, golden))
+
+    def _compare_inputs(self, host: dict[str, torch.Tensor]) -> dict[str, object]:
+        read = {s.name: host[s.name] for s in self._request.tensors if not s.is_output}
+        scalars = {s.name: s.value for s in self._specs if isinstance(s, ScalarSpec)}
+        return {**read, **scalars}
+
+    def _judged(self, pairs: judging.Pairs, name: str) -> Verdict:
+        try:
+            verdict = pairs.judge(name, self._request.compare_fn.get(name))
+        except AssertionError as error:  # a comparator that asserts in place of answering
+            verdict = Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
+        verdict = verdict.with_msg(name)
+        self._row[f"{name} err"] = verdict
+        self._session.note_check(verdict, f"{name}: {verdict.reason}")
+        if not verdict.passed:
+            saved.save_pair(self._session, name, pairs.expected[name], pairs.actual[name])
+        return verdict
+
+    # --- what follows a kernel that is right
+
+    def _trace(self, artifact: Artifact, buffers: Buffers) -> None:
+        if not self._config.enable_chip_swimlane:
+            return
+        assert self.work_dir is not None
+        buffers.restore()
+        target = Target(artifact.dispatch, ((tuple(buffers.arguments()), {}),))
+        detail(f"timeline: {write_trace(target, self.work_dir / 'timeline')}")
+
+    def _benchmark(self, artifact: Artifact, buffers: Buffers, times: tuple[int, int]) -> None:
+        if why := self._no_benchmark():
+            detail(f"benchmark skipped: {why}")
+            return
+        with stage("benchmark"):
+            buffers.restore()
+            try:
+                with faults.setting_up():
+                    self.bench = bench.run(artifact, buffers.arguments(), self._specs, times)
+            except (RefusedError, ClockError) as error:
+                reason = f"benchmark refused: {error}"
+                self._session.note_failure(reason)
+                raise Mismatched(reason) from error
+        self._row["us"] = self.bench.timing
+
+    def _no_benchmark(self) -> str:
+        if self._session.mode == "check":
+            return "OPTEST_MODE=check times nothing"
+        if self._request.runtime_dir is not None and self._request.stepped:
+            names = sorted(spec.name for spec in self._request.stepped)
+            return f"a saved artifact may have compiled in the scalars that step: {names}"
+        return ""
+
+    def _note_inapplicable(self) -> None:
+        if self._config.inapplicable:
+            once(f"config: {', '.join(self._config.inapplicable)}: not applicable here")
+        if held := [
+            spec.name for spec in self._request.tensors if spec.resident not in (None, False)
+        ]:
+            once(f"resident ({', '.join(held)}): tensors stay on the device between rounds anyway")
+
+
+def _results() -> Any:  # noqa: ANN401 - a context manager
+    return faults.ending_on(ResultError)
+
+
+def _words(wrong: dict[str, Verdict], buffers: Buffers, golden: Golden) -> str:
+    lines = [judging.mismatch(wrong)]
+    for name, count in buffers.unwritten.items():
+        lines.append(f"  {name}: the kernel did not write {count} elements of it")
+    lines += [f"  {name}: golden_fn did not fill it" for name in golden.unfilled if name in wrong]
+    return "\n".join(lines)
