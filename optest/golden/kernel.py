@@ -85,6 +85,8 @@ def compile_kernel(
 
     made = _make(fn, specs, config, work_dir)
     abi.check(made, specs)
+    if config.compile_only and hasattr(made, "lower"):
+        made.lower()
     directions = made.declared if config.compile_only else made.directions
     if made.declared is None and directions is not None:
         _warn_of_zeros(made.name, directions, specs)
@@ -132,13 +134,16 @@ def _warn_of_zeros(name: str, directions: Mapping[str, str], specs: Sequence[Spe
         if unset and directions[spec.name] == "inout":
             once(
                 f"{name} reads {spec.name} before it writes it, and the spec has no init_value: it "
-                "starts from zeros. Give it one, or mark the parameter Out if it should not be read."
+                "starts from zeros. Give it one, or mark it Out if it should not be read."
             )
 
 
 def _make(fn: Any, specs: Sequence[Spec], config: Config, work_dir: Path) -> Any:  # noqa: ANN401
-    from optest.golden import callable_kernel, torch_operator
+    from optest.golden import callable_kernel, torch_operator, triton_kernel
 
+    launched = triton_kernel.with_grid(fn)
+    if launched is not None:
+        return triton_kernel.make(launched, specs, config, work_dir)
     if torch_operator.is_operator(fn):
         return torch_operator.make(fn, specs, config, work_dir)
     if callable(fn):

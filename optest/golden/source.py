@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import types
@@ -19,11 +20,19 @@ def fingerprint(fn: object) -> str | None:
     root = function_of(fn)
     if root is None:
         return None
+    sources = {text_of(one) for one in _reached(root)}
+    if None in sources:
+        return None
+    return hashlib.sha256("\0".join(sorted(filter(None, sources))).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=512)
+def text_of(function: types.FunctionType) -> str | None:
+    """The source of one function; None where there is none to read."""
     try:
-        sources = {inspect.getsource(one) for one in _reached(root)}
+        return inspect.getsource(function)
     except (OSError, TypeError):
         return None
-    return hashlib.sha256("\0".join(sorted(sources)).encode()).hexdigest()
 
 
 def function_of(fn: Any) -> types.FunctionType | None:  # noqa: ANN401 - any callable

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from optest.golden import abi, source
 from optest.golden.callable_kernel import CallableKernel, matched
@@ -25,7 +26,7 @@ _SCALARS = ("int", "float", "bool", "number", "Scalar", "SymInt")
 def is_operator(fn: object) -> bool:
     """Whether ``fn`` is an operator, one with overloads, or one made with torch.library."""
     packets = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)  # noqa: SLF001 - no public name
-    return isinstance(fn, (*packets, torch.library.CustomOpDef))
+    return isinstance(fn, (*packets, CustomOpDef))
 
 
 def make(
@@ -58,7 +59,7 @@ def _chosen(fn: Any, specs: Sequence[Spec]) -> Any:  # noqa: ANN401
 
 
 def _overloads(fn: Any) -> list[Any]:  # noqa: ANN401
-    if isinstance(fn, torch.library.CustomOpDef):
+    if isinstance(fn, CustomOpDef):
         return [fn._opoverload]  # noqa: SLF001 - the operator that it registered
     if isinstance(fn, torch._ops.OpOverload):  # noqa: SLF001 - no public name
         return [fn]

@@ -35,6 +35,8 @@ class Request:
         constexprs: value of every ``tl.constexpr`` argument; a text that starts with ``tl.`` means
             that member of triton.language.
         target: an arch name; those of ``TARGETS`` are tried, others are what triton makes of them.
+        keep: folder that the binary is written to, named after the kernel.
+        keep_stages: write there, too, what the compiler made at each stage (ttir, ttgir, llir, …).
     """
 
     kernel: str
@@ -43,6 +45,8 @@ class Request:
     target: str = TARGETS[0]
     num_warps: int = 4
     num_stages: int | None = None
+    keep: str | None = None
+    keep_stages: bool = False
 
 
 @dataclass(frozen=True)

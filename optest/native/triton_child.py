@@ -46,7 +46,19 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
     source = ASTSource(kernel, signature, constexprs, attrs)
     options = {name: request[name] for name in ("num_warps", "num_stages") if request[name]}
     made = triton.compile(source, target=_target(request["target"]), options=options)
+    if request["keep"]:
+        name = request["kernel"].rpartition(":")[2]
+        _write(made.asm, Path(request["keep"]), name, stages=request["keep_stages"])
     return _facts(made)
+
+
+def _write(asm: Any, folder: Path, name: str, *, stages: bool) -> None:  # noqa: ANN401
+    folder.mkdir(parents=True, exist_ok=True)
+    for stage, content in asm.items():
+        if isinstance(content, bytes):
+            (folder / f"{name}.{stage}").write_bytes(content)
+        elif stages:
+            (folder / f"{name}.{stage}").write_text(str(content))
 
 
 def _find(reference: str) -> Any:  # noqa: ANN401 - a triton.JITFunction

@@ -1,0 +1,280 @@
+"""A Triton kernel with its grid as a kernel of a golden run."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from optest.errors import UsageError
+from optest.golden import observed, source
+from optest.golden.direction import annotations_of
+from optest.golden.kernel import Parameter, Spec
+from optest.golden.platform import device_of, targets_of
+from optest.golden.scalar import ScalarSpec
+from optest.golden.spec import TensorSpec
+from optest.golden.triton_access import access
+
+if TYPE_CHECKING:
+    from optest.golden.config import Config
+    from optest.native.triton_aot import Compiled
+
+Grid: TypeAlias = "tuple[int, ...] | Callable[[Mapping[str, Any]], tuple[int, ...]]"
+_LAUNCHER = "KernelInterface.__getitem__.<locals>.<lambda>"
+_MAX_AXES = 3
+
+
+@dataclass(frozen=True)
+class TritonKernel:
+    """A Triton kernel ready to launch: ``TritonKernel(kernel, (m,), constexprs={"BLOCK": 128})``.
+
+    Attributes:
+        kernel: a function decorated with ``triton.jit``.
+        grid: numbers of programs along up to three axes, or a function of the arguments' dict.
+        constexprs: values of ``tl.constexpr`` parameters that no spec gives.
+        num_warps: as Triton takes it; None is Triton's default.
+        num_stages: the same.
+
+    Raises:
+        UsageError: something that is no Triton kernel, no grid, or names no constexpr parameter.
+    """
+
+    kernel: Any
+    grid: Grid
+    constexprs: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int | None = None
+    num_stages: int | None = None
+
+    def __post_init__(self) -> None:
+        if not is_kernel(self.kernel):
+            raise UsageError(
+                f"TritonKernel: {self.kernel!r} is no Triton kernel, expected a function decorated "
+                "with triton.jit"
+            )
+        if isinstance(self.grid, list):
+            object.__setattr__(self, "grid", tuple(self.grid))
+        _check_grid(self.name, self.grid)
+        constants = self.constant_names
+        unknown = [name for name in self.constexprs if name not in constants]
+        if unknown:
+            raise UsageError(
+                f"{self.name}: constexprs {', '.join(unknown)}: its tl.constexpr parameters are "
+                f"{', '.join(constants) or 'none'}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return function(self.kernel).__name__
+
+    @cached_property
+    def signature(self) -> Mapping[str, inspect.Parameter]:
+        """Parameters of the kernel, in order."""
+        return inspect.signature(function(self.kernel)).parameters
+
+    @cached_property
+    def constant_names(self) -> tuple[str, ...]:
+        """Parameters that are ``tl.constexpr``."""
+        named = self.signature.values()
+        return tuple(p.name for p in named if "constexpr" in _annotation(p))
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What Triton is told about the launch."""
+        given = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    annotation = parameter.annotation
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+
+
+def _check_grid(name: str, grid: object) -> None:
+    sizes = isinstance(grid, tuple) and 1 <= len(grid) <= _MAX_AXES
+    if callable(grid) or (sizes and all(type(n) is int and n > 0 for n in grid)):  # type: ignore[attr-defined]
+        return
+    raise UsageError(
+        f"{name}: grid {grid!r}, expected one to three positive numbers of programs such as "
+        "(128,), or a function of the arguments that returns them"
+    )
+
+
+def is_kernel(value: object) -> bool:
+    """Whether ``value`` was decorated with ``triton.jit``, to be compiled or to be interpreted."""
+    kinds = ("JITFunction", "InterpretedFunction")
+    return type(value).__name__ in kinds and type(value).__module__.startswith("triton.")
+
+
+def function(kernel: Any) -> types.FunctionType:  # noqa: ANN401 - a Triton kernel
+    """The Python function that was decorated."""
+    found = kernel.fn
+    assert isinstance(found, types.FunctionType)
+    return found
+
+
+def with_grid(fn: object) -> TritonKernel | None:
+    """``fn`` as a Triton kernel with its grid; None where it is something else.
+
+    What ``kernel[grid]`` gives is a closure over both.
+
+    Raises:
+        UsageError: a Triton kernel without a grid.
+    """
+    if isinstance(fn, TritonKernel):
+        return fn
+    if is_kernel(fn):
+        raise UsageError(
+            f"{function(fn).__name__} is a Triton kernel without a grid: pass kernel[grid], or "
+            'TritonKernel(kernel, grid, constexprs={"BLOCK": 128})'
+        )
+    if not isinstance(fn, types.FunctionType) or fn.__qualname__ != _LAUNCHER:
+        return None
+    held = inspect.getclosurevars(fn).nonlocals
+    if not is_kernel(held.get("self")):
+        return None
+    return TritonKernel(held["self"], held["grid"])
+
+
+@dataclass
+class CompiledTriton:
+    """A Triton kernel and the specs it is launched with.
+
+    Attributes:
+        source: the kernel and its grid.
+        parameters: those that specs give, in the kernel's order.
+        compiled: what the kernel takes on each target it was compiled for ahead of time.
+    """
+
+    kind: ClassVar[str] = "triton kernel"
+
+    source: TritonKernel
+    specs: Sequence[Spec]
+    config: Config
+    output_dir: Path
+    parameters: Sequence[Parameter]
+    compiled: Sequence[Compiled] = ()
+    saved_directions: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.source.name
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the kernel's source and of the functions of its file that it calls."""
+        return source.fingerprint(self.source.kernel)
+
+    @cached_property
+    def constants(self) -> Mapping[str, object]:
+        """Values that are compiled in."""
+        constants = {**self.source.constexprs, **self.source.options}
+        for spec in self.specs:
+            if isinstance(spec, ScalarSpec) and spec.name in self.source.constant_names:
+                constants[spec.name] = spec.to_python()
+        return constants
+
+    @cached_property
+    def declared(self) -> Mapping[str, str] | None:
+        """Directions by annotation, else by the kernel's stores; None where a store is lost."""
+        tensors = [spec for spec in self.specs if isinstance(spec, TensorSpec)]
+        said = annotations_of(function(self.source.kernel))
+        if any(one.direction for one in said.values()):
+            marked = {name: one.direction or "in" for name, one in said.items()}
+            return {spec.name: marked.get(spec.name, "in") for spec in tensors}
+        found = access(self.source.kernel, [spec.name for spec in tensors], self.constants)
+        if found.lost:
+            return None
+        return {spec.name: _direction(found.direction(spec.name), spec) for spec in tensors}
+
+    @cached_property
+    def directions(self) -> Mapping[str, str]:
+        """As the source says; else observed by running the kernel on two poisons."""
+        known = self.declared or self.saved_directions
+        return known or observed.directions(self.dispatch, self.specs, self.config, {})
+
+    @cached_property
+    def _launch(self) -> Callable[..., object]:
+        return self.source.kernel[self.source.grid]  # type: ignore[no-any-return]
+
+    def dispatch(self, *args: Any) -> object:  # noqa: ANN401 - tensors and numbers
+        """Launch the kernel."""
+        named = {spec.name: value for spec, value in zip(self.specs, args, strict=True)}
+        return self._launch(**named, **self.source.constexprs, **self.source.options)
+
+    launch = dispatch
+
+    def lower(self) -> None:
+        """Compile ahead of time for the targets of the config; nothing where it names none.
+
+        Raises:
+            UsageError: a target that is no GPU arch; a dtype that Triton does not know; a kernel
+                that another process cannot import.
+            BuildError: Triton refused the kernel for one or more targets, with its words.
+        """
+        from optest.golden import triton_lowered
+
+        targets = targets_of(self.config)
+        if targets:
+            self.compiled = triton_lowered.lower(
+                self.source, self.specs, targets, self.output_dir, stages=self.config.dump_passes
+            )
+
+
+def _direction(found: str, spec: TensorSpec) -> str:
+    """Stores may leave a part as it was; what the spec put there then belongs to the result."""
+    return "inout" if found == "out" and spec.init_value is not None else found
+
+
+def make(
+    kernel: TritonKernel, specs: Sequence[Spec], config: Config, work_dir: Path
+) -> CompiledTriton:
+    """A kernel with what its signature says about the specs.
+
+    Raises:
+        UsageError: a constexpr that is to change at run time, one given twice, or a kernel that
+            can run only on a GPU, where there is none.
+    """
+    for spec in specs:
+        _check_constant(kernel, spec)
+    if not config.compile_only:
+        _check_runs(kernel, config)
+    return CompiledTriton(kernel, specs, config, work_dir, _parameters(kernel, specs))
+
+
+def _parameters(kernel: TritonKernel, specs: Sequence[Spec]) -> list[Parameter]:
+    names = {spec.name for spec in specs}
+    found = []
+    for p in kernel.signature.values():
+        if p.name in kernel.constexprs:
+            continue
+        if p.name in names or p.default is inspect.Parameter.empty:
+            kind = "scalar" if p.name in kernel.constant_names else None
+            found.append(Parameter(p.name, kind))
+    return found
+
+
+def _check_constant(kernel: TritonKernel, spec: Spec) -> None:
+    if spec.name in kernel.constexprs:
+        raise UsageError(f"{kernel.name}: {spec.name} has a spec and a value in constexprs")
+    constant = spec.name in kernel.constant_names
+    if constant and isinstance(spec, ScalarSpec) and spec.compile_runtime:
+        raise UsageError(
+            f"{spec.name}: compile_runtime=True, but {kernel.name} takes it as tl.constexpr, which "
+            "is compiled in. Drop the mark, or make it a runtime argument of the kernel."
+        )
+
+
+def _check_runs(kernel: TritonKernel, config: Config) -> None:
+    interpreted = type(kernel.kernel).__name__ == "InterpretedFunction"
+    if not interpreted and device_of(config).type == "cpu":
+        raise UsageError(
+            f"{kernel.name} is a Triton kernel and this run is on the CPU: set TRITON_INTERPRET=1 "
+            "before triton is imported to interpret it, or give compile_only=True to compile it "
+            "for a GPU"
+        )
