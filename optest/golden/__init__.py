@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from optest.golden.run import run
     from optest.golden.scalar import ScalarSpec
     from optest.golden.spec import TensorSpec
+    from optest.golden.triton_kernel import TritonKernel
     from optest.golden.validation import (
         error_distribution,
         mapped_pool_ratio_allclose,
@@ -33,6 +34,7 @@ _WHERE = {
     "RunResult": "optest.golden.result",
     "ScalarSpec": "optest.golden.scalar",
     "TensorSpec": "optest.golden.spec",
+    "TritonKernel": "optest.golden.triton_kernel",
     "error_distribution": "optest.golden.validation",
     "mapped_pool_ratio_allclose": "optest.golden.validation",
     "mapped_pool_ratio_reldiff": "optest.golden.validation",
@@ -51,6 +53,7 @@ __all__ = [
     "RunResult",
     "ScalarSpec",
     "TensorSpec",
+    "TritonKernel",
     "error_distribution",
     "mapped_pool_ratio_allclose",
     "mapped_pool_ratio_reldiff",

@@ -4,47 +4,46 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from optest.cases import saved, state
+from optest.cases import saved
 from optest.checking import Finding, Verdict
 from optest.errors import ClockError, RefusedError, UsageError
 from optest.golden import (
     abi,
     bench,
     faults,
-    fingerprint,
     identity,
     judging,
     kernel,
     platform,
     workdir,
 )
-from optest.golden import reference as references
-from optest.golden import replay as replays
 from optest.golden.buffers import Buffers
 from optest.golden.faults import Mismatched
 from optest.golden.kernel import ResultError
-from optest.golden.replay import Replay
 from optest.golden.rounds import Rounds
 from optest.golden.scalar import ScalarSpec
 from optest.golden.stages import detail, say, stage
+from optest.golden.supply import Supply
 from optest.log import logger, once
 from optest.timing.clock import Target
 from optest.timing.trace import write_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
     import torch
 
     from optest.cases.case import Case
     from optest.cases.row import Row
     from optest.cases.session import Session
     from optest.golden.bench import Bench
+    from optest.golden.config import Config
     from optest.golden.kernel import Artifact, Spec
     from optest.golden.reference import Golden
     from optest.golden.request import Request
-
-_DATA = "data"
 
 
 class Pipeline:
@@ -59,12 +58,15 @@ class Pipeline:
     def __init__(self, request: Request, session: Session, case: Case, row: Row) -> None:
         self._request, self._session, self._case, self._row = request, session, case, row
         self._config = request.config
-        self._seed = case.seed if self._config.seed is None else self._config.seed
-        self._specs: list[Spec] = list(request.specs)
-        self._replay = None if request.golden_data is None else Replay(request.golden_data)
+        seed = case.seed if self._config.seed is None else self._config.seed
+        self._supply = Supply(request, seed)
         self.work_dir: Path | None = None
         self.bench: Bench | None = None
         self.checked = False
+
+    @property
+    def _specs(self) -> Sequence[Spec]:
+        return self._supply.specs
 
     def run(self) -> None:
         """Every stage that was asked for.
@@ -77,38 +79,35 @@ class Pipeline:
             self._request.check()
             self._note_inapplicable()
             device = None if self._request.compile_only else platform.device_of(self._config)
-            if self._replay is not None and not self._request.compile_only:
-                self._specs = self._replay.scalars(self._specs)
-            times = None if self._request.compile_only else Rounds.wanted(self._config.bench)
+            if device is not None:
+                self._supply.read_scalars()
+            times = Rounds.wanted(self._config.bench)
         artifact = self._compiled()
         with faults.setting_up():
             self._fit(artifact)
         if device is None:
             return
-        host = self._inputs()
-        golden = self._golden(host)
+        host = self._supply.inputs()
+        golden = self._supply.golden(host)
         buffers = self._dispatched(artifact, host, device)
         self._validate(buffers, host, golden)
         self._trace(artifact, buffers)
         if times is not None:
             self._benchmark(artifact, buffers, times)
 
-    # --- compile or load
-
     def _compiled(self) -> Artifact:
         request, config = self._request, self._config
-        config = dataclasses.replace(
-            config, compile_only=request.compile_only, targets=platform.targets_of(config)
-        )
+        config = dataclasses.replace(config, compile_only=request.compile_only)
         if request.runtime_dir is not None:
             return self._loaded(request.runtime_dir, config)
         with stage("compile"), _results(), faults.setting_up():
             self.work_dir = workdir.make(identity.kernel_name(request.fn))
             made = kernel.compile_kernel(request.fn, self._specs, config, self.work_dir)
-        self.work_dir = Path(made.output_dir)
+            self.work_dir = Path(made.output_dir)
+            detail(f"work_dir: {self.work_dir}")
         return made
 
-    def _loaded(self, folder: Path, config: Any) -> Artifact:  # noqa: ANN401
+    def _loaded(self, folder: Path, config: Config) -> Artifact:
         with faults.setting_up():
             if not folder.is_dir():
                 raise UsageError(f"runtime_dir does not exist: {folder}")
@@ -126,9 +125,8 @@ class Pipeline:
         with _results():
             abi.stamp(artifact, self._specs)
         self._request.check_comparators()
-        if self._replay is not None:
-            self._replay.check(self._specs, self._request.golden_fn)
-        self._check_saving()
+        assert self.work_dir is not None
+        self._supply.check(self.work_dir)
 
     def _check_steps(self, artifact: Artifact) -> None:
         # Who does not say which scalars it compiled in may have compiled in all.
@@ -143,76 +141,6 @@ class Pipeline:
                 "benchmark_step requires compile_runtime=True, else the value is compiled into "
                 f"the kernel; stepped scalars: {folded}"
             )
-
-    def _check_saving(self) -> None:
-        if not self._request.save_data:
-            return
-        if self._replay is not None:
-            detail(f"save_data: nothing to save, the data is that of {self._replay.folder}")
-        elif self._data.exists():
-            raise UsageError(
-                f"save_data: {self._data} holds the data of another run: run without runtime_dir"
-            )
-
-    @property
-    def _data(self) -> Path:
-        assert self.work_dir is not None
-        return self.work_dir / _DATA
-
-    @property
-    def _saves(self) -> bool:
-        return self._request.save_data and self._replay is None
-
-    # --- inputs and golden outputs
-
-    def _inputs(self) -> dict[str, torch.Tensor]:
-        """What the kernel reads, and the outputs whose ``init_value`` the golden function sees."""
-        with stage("generate inputs"), faults.setting_up():
-            if self._replay is not None:
-                detail(f"cache hit: {self._replay.folder / 'in'}")
-                return self._replay.inputs(self._request.tensors)
-            state.seed_all(self._seed)
-            host = {
-                spec.name: spec.create_tensor()
-                for spec in self._request.tensors
-                if spec.is_input or spec.init_value is not None
-            }
-            if self._saves:
-                self._save_inputs(host)
-            return host
-
-    def _save_inputs(self, host: dict[str, torch.Tensor]) -> None:
-        read = {spec.name: host[spec.name] for spec in self._request.tensors if spec.is_input}
-        scalars = {spec.name: spec.value for spec in self._request.scalars}
-        replays.save(self._data, "in", {**read, **scalars})
-        if not self._request.validates:
-            fingerprint.write(self._data, self._specs, self._seed, None)
-            detail(f"saved {self._data}")
-
-    def _golden(self, host: dict[str, torch.Tensor]) -> Golden | None:
-        request = self._request
-        if not request.validates:
-            return None
-        with stage("compute golden"):
-            if self._replay is not None:
-                detail(f"cache hit: {self._replay.folder / 'out'}")
-                with faults.setting_up():
-                    return references.Golden(self._replay.outputs(request.tensors))
-            assert request.golden_fn is not None
-            golden = references.compute(request.golden_fn, self._specs, host)
-            for name in golden.unfilled:
-                logger.warning(
-                    "golden_fn did not fill the output %s: its zeros are what is compared with",
-                    name,
-                )
-            if self._saves:
-                with faults.setting_up():
-                    replays.save(self._data, "out", golden.outputs)
-                    fingerprint.write(self._data, self._specs, self._seed, request.golden_fn)
-                detail(f"saved {self._data}")
-            return golden
-
-    # --- run and validate
 
     def _dispatched(
         self, artifact: Artifact, host: dict[str, torch.Tensor], device: torch.device
@@ -271,8 +199,6 @@ class Pipeline:
             saved.save_pair(self._session, name, pairs.expected[name], pairs.actual[name])
         return verdict
 
-    # --- what follows a kernel that is right
-
     def _trace(self, artifact: Artifact, buffers: Buffers) -> None:
         if not self._config.enable_chip_swimlane:
             return
@@ -313,7 +239,7 @@ class Pipeline:
             once(f"resident ({', '.join(held)}): tensors stay on the device between rounds anyway")
 
 
-def _results() -> Any:  # noqa: ANN401 - a context manager
+def _results() -> AbstractContextManager[None]:
     return faults.ending_on(ResultError)
 
 

@@ -10,6 +10,7 @@ import torch
 from optest import arch
 from optest.errors import UsageError
 from optest.log import once
+from optest.native import triton_aot
 
 if TYPE_CHECKING:
     from optest.golden.config import Config
@@ -42,11 +43,15 @@ def device_of(config: Config) -> torch.device:
 
 
 def targets_of(config: Config) -> tuple[str, ...]:
-    """Arch names to compile for: those asked for, or the one that the platform is."""
-    if config.targets:
+    """Arch names to compile for ahead of time.
+
+    Those asked for; under ``compile_only`` else the arch that the platform is, else all that optest
+    tries; none in a run that only dispatches.
+    """
+    if config.targets or not config.compile_only:
         return config.targets
     name = config.platform
-    return (name,) if name is not None and _ARCH.fullmatch(name) else ()
+    return (name,) if name is not None and _ARCH.fullmatch(name) else triton_aot.TARGETS
 
 
 def _card(number: int) -> torch.device:
