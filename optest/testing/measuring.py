@@ -36,6 +36,8 @@ _DEVICE_WARMUP_S = 0.1  # until a device has raised its clocks
 _WARMUP_CALLS = 2
 _LOOKS = 3
 _PROFILED_CALLS = 10
+_TRIES_WHERE_CONTENDED = 2
+_PAUSE_S = 0.1
 _SHORTEST_MS = 1e-6  # a single net sample of a kernel as short as a no-op may come out below zero
 
 
@@ -287,6 +289,11 @@ class _Subject:
         )
         began = time.monotonic()
         _, timing = measure(self._target, args, kwargs, plan=plan, snapshot=self._snapshot)
+        for _ in range(_TRIES_WHERE_CONTENDED):
+            if not timing.contended:
+                break
+            time.sleep(_PAUSE_S)  # others have what they wanted; a crowd often passes
+            _, timing = measure(self._target, args, kwargs, plan=plan, snapshot=self._snapshot)
         more = effort.missing(timing.n * parts, (time.monotonic() - began) * parts)
         if not more:
             return timing
@@ -346,6 +353,8 @@ def _report(found: Runtimes, words: str) -> None:
             "%s%.6g ms, 95 %% within %.6g to %.6g, %d calls, %s, %s clock",
             head, timing / US_PER_MS, low, high, timing.n, timing.cache, timing.clock,
         )  # fmt: skip
+        if timing.contended:
+            logger.warning("%sothers wanted the processor throughout: the times are too long", head)
         for note in timing.notes:
             logger.info("%s%s", head, note)
     if not found.timings:

@@ -65,6 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "performance: the benchmark of a task; the first of a file is the one that counts",
     )
+    config.addinivalue_line(
+        "markers", "writes_inputs: the kernel under test is to change its inputs"
+    )
     runtime = config.getoption(_RUNTIME, None)
     template = config.getoption(_TEMPLATE, None)
     try:

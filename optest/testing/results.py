@@ -69,9 +69,11 @@ class ResultFiles:
     def __init__(self, performance: ResultFile | None, correctness: ResultFile | None) -> None:
         self._performance, self._correctness = performance, correctness
         self._benchmarks: dict[str, bool] = {}
+        self._knows_benchmarks = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know the benchmarks; with xdist only the workers do, and their reports tell."""
+        self._knows_benchmarks = True
         for item in session.items:
             task = tasks.task_of(item)
             if task.benchmark:
@@ -79,6 +81,8 @@ class ResultFiles:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Until a test has ended it has not passed."""
+        if not self._knows_benchmarks:
+            return
         if self._benchmarks.get(nodeid, False) and self._performance is not None:
             self._performance.put(nodeid, [])
         elif nodeid not in self._benchmarks and self._correctness is not None:

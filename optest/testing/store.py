@@ -98,9 +98,7 @@ class ProfileStore(dict[str, list[float]]):
         trials.extend(values)
         super().__setitem__(nodeid, trials)
 
-    def setdefault(  # type: ignore[override]
-        self, nodeid: str, default: Iterable[float] = ()
-    ) -> list[float]:
+    def setdefault(self, nodeid: str, default: Iterable[float] = ()) -> list[float]:
         """As a dict's."""
         if nodeid not in self:
             self[nodeid] = default

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optest.errors import CheckFailedError, OptestError
+from optest.log import logger
 from optest.testing import (
     clocks,  # noqa: F401 - remembers the clocks before any task is imported
     fixtures,
+    inputs,
 )
 from optest.testing.profiler import LABEL
 
@@ -99,17 +101,42 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     if not task.ours:
         return (yield)
     store = fixtures.store_of(pyfuncitem.config)
+    watched = not task.benchmark and pyfuncitem.get_closest_marker(inputs.MARK) is None
+    given = inputs.Given(pyfuncitem.funcargs if watched else {})
+    fault = ""
     try:
         result = yield
     except CheckFailedError:
         raise
     except OptestError as error:
-        pytest.fail(str(error), pytrace=False)
+        fault = str(error)
+    if fault:  # raised here, it does not carry the error that it words
+        pytest.fail(fault, pytrace=False)
+    _look_at_inputs(pyfuncitem.nodeid, given)
     if store.refused:
         pytest.fail(f"a measurement was refused: {store.refused}", pytrace=False)
     if task.benchmark and not store.of(pyfuncitem.nodeid):
         pytest.fail(_NOTHING_RECORDED.format(nodeid=pyfuncitem.nodeid), pytrace=False)
     return result
+
+
+def _look_at_inputs(nodeid: str, given: inputs.Given) -> None:
+    """A reference that is called after the kernel judges it on what the kernel has left there."""
+    zeroed = given.zeroed()
+    if zeroed:
+        pytest.fail(
+            f"{nodeid}: {', '.join(zeroed)} held data when the test began and one value throughout "
+            "when it ended: a reference called on that agrees with anything. Give the kernel "
+            f"clones, or mark the test pytest.mark.{inputs.MARK} where the kernel is to do this",
+            pytrace=False,
+        )
+    changed = given.changed()
+    if changed:
+        logger.warning(
+            "%s changed %s: call the reference before the kernel, or give the kernel clones; "
+            "pytest.mark.%s says that it is meant to",
+            nodeid, ", ".join(changed), inputs.MARK,
+        )  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)
