@@ -69,8 +69,13 @@ class CallableKernel:
             return self.saved_directions
         return observed.directions(self.dispatch, self.specs, self.config, self.known)
 
-    def launch(self, *args: Any) -> object:  # noqa: ANN401 - tensors and numbers
-        """Call the function and return what it returns."""
+    @cached_property
+    def launch(self) -> Callable[..., object]:
+        """Calls the function and returns what it returns; the function itself where it can be."""
+        named = any(spec.name in self.by_keyword for spec in self.specs)
+        return self._launch if named or self.results else self.fn
+
+    def _launch(self, *args: Any) -> object:  # noqa: ANN401 - tensors and numbers
         given = list(zip(self.specs, args, strict=True))
         if self.results:
             given = given[: -self.results]

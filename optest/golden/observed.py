@@ -42,6 +42,10 @@ def directions(
         config: says on which device.
         known: directions that need no looking at.
 
+    Where a tensor has an ``init_value`` and the kernel leaves a part of it as it was, that part
+    belongs to the result, and the tensor is read and written. A kernel that fails on the specs' own
+    values will fail again where its run comes; everything counts as read and written until then.
+
     Raises:
         UsageError: the kernel works on the values of the specs and fails on poison.
     """
@@ -50,19 +54,34 @@ def directions(
     if not unknown:
         return found
     device = device_of(config)
+    names = frozenset(spec.name for spec in unknown)
+    blank = frozenset(spec.name for spec in unknown if spec.init_value is None)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         trial = _Trial(dispatch, specs, device)
-        blank = frozenset(s.name for s in unknown if s.init_value is None)
-        low = trial.run(dict.fromkeys(blank, 0))
-        high = trial.run(dict.fromkeys(blank, 1))
-        written = {s.name for s in unknown} & (low.written() | high.written())
-        doubtful = written if low.differs(high) else written - blank
-        same = _repeatable(low, trial, blank) if doubtful else {}
-        read = {name for name in doubtful if trial.reads(name, low, same)}
-    for spec in unknown:
-        output = "inout" if spec.name in read else "out"
-        found[spec.name] = output if spec.name in written else "in"
+        try:
+            found |= _observed(trial, names, blank)
+        except _KernelFailedError:
+            found |= dict.fromkeys(names, "inout")
     return {s.name: found[s.name] for s in specs if isinstance(s, TensorSpec)}
+
+
+class _KernelFailedError(Exception):
+    """The kernel failed on the values of the specs."""
+
+
+def _observed(trial: _Trial, names: frozenset[str], blank: frozenset[str]) -> dict[str, str]:
+    low = trial.run(dict.fromkeys(blank, 0))
+    high = trial.run(dict.fromkeys(blank, 1))
+    written = names & (low.written() | high.written())
+    doubtful = written if low.differs(high) else written - blank
+    same = _repeatable(low, trial) if doubtful else {}
+    found = dict.fromkeys(names, "in") | dict.fromkeys(written, "out")
+    for name in doubtful:
+        other = trial.run({**low.poisons, name: 1})
+        kept = name not in blank and not bool(other.touched(name).all())
+        if kept or low.differs(other, same):
+            found[name] = "inout"
+    return found
 
 
 class _Run:
@@ -117,7 +136,7 @@ class _Trial:
         try:
             self._call(after)
         except Exception as error:
-            self._call({name: value.clone() for name, value in self._values.items()})
+            self._require_works()
             raise UsageError(
                 "the kernel does not say which tensors it writes, and fails when "
                 f"{', '.join(poisons)} hold other values than their specs give ({error}). Mark its "
@@ -125,9 +144,11 @@ class _Trial:
             ) from error
         return _Run(poisons, before, after)
 
-    def reads(self, name: str, base: _Run, same: Mapping[str, torch.Tensor]) -> bool:
-        """Whether what is written changes when only ``name`` held something else."""
-        return base.differs(self.run({**base.poisons, name: 1}), same)
+    def _require_works(self) -> None:
+        try:
+            self._call({name: value.clone() for name, value in self._values.items()})
+        except Exception as error:
+            raise _KernelFailedError from error
 
     def _call(self, tensors: Tensors) -> None:
         # The same random numbers for each: what is drawn must not look like what is read.
@@ -140,9 +161,9 @@ class _Trial:
         )
 
 
-def _repeatable(first: _Run, trial: _Trial, blank: frozenset[str]) -> Tensors:
+def _repeatable(first: _Run, trial: _Trial) -> Tensors:
     """Elements that a second run like the first writes alike."""
-    again = trial.run(dict.fromkeys(blank, 0))
+    again = trial.run(first.poisons)
     return {name: bits(first.after[name]) == bits(again.after[name]) for name in first.after}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -199,15 +200,14 @@ class CompiledTriton:
         return known or observed.directions(self.dispatch, self.specs, self.config, {})
 
     @cached_property
-    def _launch(self) -> Callable[..., object]:
-        return self.source.kernel[self.source.grid]  # type: ignore[no-any-return]
-
-    def dispatch(self, *args: Any) -> object:  # noqa: ANN401 - tensors and numbers
-        """Launch the kernel."""
-        named = {spec.name: value for spec, value in zip(self.specs, args, strict=True)}
-        return self._launch(**named, **self.source.constexprs, **self.source.options)
-
-    launch = dispatch
+    def dispatch(self) -> Callable[..., object]:
+        """Launches the kernel on one argument for each spec."""
+        launcher = self.source.kernel[self.source.grid]
+        launch = functools.partial(launcher, **self.source.constexprs, **self.source.options)
+        names = [spec.name for spec in self.specs]
+        if names == list(self.source.signature)[: len(names)]:
+            return launch
+        return lambda *args: launch(**dict(zip(names, args, strict=True)))
 
     def lower(self) -> None:
         """Compile ahead of time for the targets of the config; nothing where it names none.
