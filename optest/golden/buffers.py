@@ -27,7 +27,7 @@ class Buffers:
 
     Attributes:
         tensors: by name, on the device.
-        unwritten: how many elements of which output the kernel did not write.
+        unwritten: by output, where the kernel did not write it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Buffers:
         guarded: bool,
     ) -> None:
         self._specs, self._device, self._guarded = specs, device, guarded
-        self.unwritten: dict[str, int] = {}
+        self.unwritten: dict[str, torch.Tensor] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self._blank: list[str] = []
         for spec in specs:
@@ -86,7 +86,7 @@ class Buffers:
             second = _holding(self.tensors[name], poison.FIRST)
             both = mask & second if second is not None else None
             if both is not None and bool(both.any()):
-                self.unwritten[name] = poison.mark(self.tensors[name], both)
+                self.unwritten[name] = both.cpu()
 
     def _call(self, dispatch: Callable[..., object], byte: int) -> None:
         if self._guarded:
@@ -105,10 +105,13 @@ class Buffers:
         """Names of pure inputs that the kernel changed."""
         return self._inputs.changed()
 
-    def outputs(self) -> dict[str, torch.Tensor]:
-        """What the kernel wrote, on the CPU."""
+    def outputs(self, expected: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What the kernel wrote, on the CPU; what it did not write differs from ``expected``."""
         tensors = (spec for spec in self._specs if isinstance(spec, TensorSpec))
-        return {spec.name: self.tensors[spec.name].cpu() for spec in tensors if spec.is_output}
+        found = {spec.name: self.tensors[spec.name].cpu() for spec in tensors if spec.is_output}
+        for name, mask in self.unwritten.items():
+            _spoil(found[name], mask, expected[name])
+        return found
 
     def restore(self) -> None:
         """Give the tensors that the kernel reads and writes what they held before it ran."""
@@ -129,6 +132,19 @@ def _holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:
     if tensor.is_complex():
         mask = mask.all(-1)
     return mask if bool(mask.any()) else None
+
+
+def _spoil(actual: torch.Tensor, mask: torch.Tensor, expected: torch.Tensor) -> None:
+    """Put NaN where the mask says; in dtypes that have none, something far from ``expected``."""
+    if actual.is_complex() or (actual.is_floating_point() and actual.itemsize > 1):
+        actual.masked_fill_(mask, torch.nan)
+    elif actual.dtype == torch.bool:
+        actual[mask] = ~expected[mask]
+    else:
+        seen, wanted = poison.bits(actual), poison.bits(expected)
+        assert seen is not None
+        assert wanted is not None
+        seen[mask] = wanted[mask] ^ (1 << (8 * actual.itemsize - 2))
 
 
 def _pattern(byte: int, kind: torch.dtype) -> int:

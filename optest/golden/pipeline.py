@@ -162,13 +162,13 @@ class Pipeline:
         self, buffers: Buffers, host: dict[str, torch.Tensor], golden: Golden | None
     ) -> None:
         if golden is None:
-            for name, count in buffers.unwritten.items():
-                logger.warning("the kernel left %d elements of %s unwritten", count, name)
+            for name, mask in buffers.unwritten.items():
+                logger.warning("the kernel left %d elements of %s unwritten", int(mask.sum()), name)
             return
         self.checked = True
         with stage("validate"):
             pairs = judging.Pairs(
-                buffers.outputs(),
+                buffers.outputs(golden.outputs),
                 golden.outputs,
                 self._compare_inputs(host),
                 self._request.rtol,
@@ -245,7 +245,7 @@ def _results() -> AbstractContextManager[None]:
 
 def _words(wrong: dict[str, Verdict], buffers: Buffers, golden: Golden) -> str:
     lines = [judging.mismatch(wrong)]
-    for name, count in buffers.unwritten.items():
-        lines.append(f"  {name}: the kernel did not write {count} elements of it")
+    for name, mask in buffers.unwritten.items():
+        lines.append(f"  {name}: the kernel did not write {int(mask.sum())} elements of it")
     lines += [f"  {name}: golden_fn did not fill it" for name in golden.unfilled if name in wrong]
     return "\n".join(lines)

@@ -22,7 +22,7 @@ def make(kernel: str) -> Path:
         UsageError: (a ValueError) no folder can be made there.
     """
     name = _UNSAFE.sub("_", kernel).strip("._")[:_LONGEST] or "kernel"
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S-%f")
     try:
         PARENT.mkdir(parents=True, exist_ok=True)
         for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
