@@ -346,3 +346,35 @@ def test_an_exception_that_the_script_catches_still_fails_the_case(script):
 def test_a_bare_decorator_says_what_to_write(script):
     done = script(HEAD.replace("@benchmark()", "@benchmark"))
     assert "write @benchmark()" in done.stderr
+
+
+def test_a_part_that_this_card_lacks_is_left_out_alone_and_said(script):
+    source = HEAD + textwrap.dedent("""
+    @benchmark()
+    def test_wave64(m):
+        return {"gfx": get_gfx()}
+
+    def main():
+        summarize("op", [test_op(2, "ok")])
+        if get_gfx() != "cpu":
+            summarize("wave64", [test_wave64(2)])
+        else:
+            logger.warning("cpu: skipping wave64-only cross-checks")
+
+    if __name__ == "__main__":
+        main()
+    """)
+    done = script(source, OPTEST_MODE="check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("summary (markdown)") == 1
+    assert "cpu: skipping wave64-only cross-checks" in done.stderr
+
+
+def test_a_gate_inside_a_case_leaves_a_row_of_arguments_alone(script):
+    """As upstream warns: the gate belongs into main()."""
+    source = HEAD.replace("x = torch.randn(m, 8)", 'if get_gfx() != "gfx942": return')
+    done = script(source + MAIN, OPTEST_MODE="check")
+    lines = [re.sub(r"\s+", "", line) for line in done.stdout.strip().splitlines()]
+    assert lines[1] == "|m|kind|"
+    assert lines[3:] == ["|2|ok|", "|3|ok|", "|4|ok|"]
+    assert "3 empty" in done.stderr

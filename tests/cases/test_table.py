@@ -124,3 +124,15 @@ def test_a_rate_no_machine_reaches_is_flagged(check, capsys, caplog):
 
     said = plausible.flag("fast", [{"cpp TFLOPS": 1e9, "cpp TB/s": float("inf"), "x TFLOPS": 0.1}])
     assert [message.split(" = ")[0] for message in said] == ["fast: cpp TFLOPS", "fast: cpp TB/s"]
+
+
+def test_a_candidate_that_some_rows_leave_out_is_nan_there_and_an_empty_cell(check, capsys):
+    both = {"right us": 1.0, "ck us": 2.0}
+    rows = [
+        row({"layout": "bmn"}, "test_a", **both),
+        row({"layout": "mbn"}, "test_a", **{"right us": 3.0}),
+    ]
+    frame = summarize("some", rows)
+    assert list(frame["ck us"].isna()) == [False, True]
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert [cell.strip() for cell in last.split("|")[1:-1]] == ["mbn", "3", ""]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from op_scripts import FILES, NAMES, load, load_file
 
 from optest import native, ops
-from optest.cases import session as sessions
-from optest.cases.session import Session
 from optest.log import logger
 
-FILES = sorted((Path(__file__).parents[2] / "op_tests").glob("test_*.py"))
-NAMES = [path.stem for path in FILES]
 # What -s takes, where it is not m,n,k.
 FORM = {
     "test_rmsnorm2d": "m,n",
@@ -24,45 +19,6 @@ FORM = {
     "test_kvcache": "tokens,heads,head_size",
 }
 needs_csrc = pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
-
-
-def load(name):
-    return load_file(next(path for path in FILES if path.stem == name))
-
-
-def load_file(path):
-    spec = importlib.util.spec_from_file_location(f"op_test_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class Scripts:
-    """Runs op tests' ``main()`` in this process, in one session, and shows what came of it."""
-
-    def __init__(self, monkeypatch, capsys, session):
-        self.monkeypatch, self.capsys, self.session = monkeypatch, capsys, session
-
-    def main(self, name, *arguments, module=None):
-        self.monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
-        (module or load(name)).main()
-        return self.capsys.readouterr().out
-
-    def usage_error(self, name, *arguments):
-        with pytest.raises(SystemExit) as ended:
-            self.main(name, *arguments)
-        said = self.capsys.readouterr()
-        assert (ended.value.code, said.out, self.session.ran) == (2, "", 0)
-        (line,) = said.err.splitlines()
-        return line
-
-
-@pytest.fixture
-def scripts(monkeypatch, capsys):
-    """Check mode and no inductor, to be quick: both have their own tests."""
-    monkeypatch.setattr(ops.inductor, "available", lambda: False)
-    with sessions.using(Session(mode="check", judged_by="")) as session:
-        yield Scripts(monkeypatch, capsys, session)
 
 
 def test_all_six_are_here():
