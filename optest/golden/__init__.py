@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from optest.golden.config import Config
     from optest.golden.direction import In, InOut, Out
     from optest.golden.result import RunResult
-    from optest.golden.run import run
+    from optest.golden.runner import run
     from optest.golden.scalar import ScalarSpec
     from optest.golden.spec import TensorSpec
     from optest.golden.triton_kernel import TritonKernel
@@ -40,7 +40,7 @@ _WHERE = {
     "mapped_pool_ratio_reldiff": "optest.golden.validation",
     "ratio_allclose": "optest.golden.validation",
     "ratio_reldiff": "optest.golden.validation",
-    "run": "optest.golden.run",
+    "run": "optest.golden.runner",
     "topk_pair_compare": "optest.golden.validation",
     "validate_golden": "optest.golden.validation",
 }

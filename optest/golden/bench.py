@@ -11,6 +11,7 @@ import torch
 from optest import stats
 from optest.errors import UsageError
 from optest.golden import rounds
+from optest.golden.rounds import Rounds
 from optest.golden.scalar import ScalarSpec
 from optest.golden.stages import detail
 from optest.tensors import Snapshot, tensors_in
@@ -97,9 +98,33 @@ def callee(artifact: Artifact) -> Callable[..., Any]:
     return getattr(artifact, "launch", artifact.dispatch)
 
 
-def run(
-    artifact: Artifact, arguments: Sequence[Any], specs: Sequence[Spec], times: tuple[int, int]
-) -> Bench:
+@dataclass(frozen=True)
+class Calls:
+    """The benchmark asked for.
+
+    Attributes:
+        rounds: timed calls.
+        warmup: untimed calls before.
+        reachable: tensors besides its arguments that the kernel could reach before its first call;
+            what it has kept since, an answer perhaps, is not among them.
+    """
+
+    rounds: int
+    warmup: int
+    reachable: Sequence[torch.Tensor] = ()
+
+    @classmethod
+    def wanted(cls, bench: bool | Rounds | None, fn: object) -> Calls | None:
+        """What the config or the environment asks for; None where that is nothing.
+
+        Raises:
+            SettingError: (a ValueError) a variable that holds what its row does not allow.
+        """
+        times = Rounds.wanted(bench)
+        return None if times is None else cls(*times, tensors_in(fn))
+
+
+def run(artifact: Artifact, arguments: Sequence[Any], specs: Sequence[Spec], calls: Calls) -> Bench:
     """Time a kernel and print the headline.
 
     Tensors that the kernel writes are given back what they held between rounds.
@@ -108,7 +133,7 @@ def run(
         artifact: the kernel.
         arguments: one for each spec, in order.
         specs: for the scalars that step.
-        times: (timed, untimed) calls.
+        calls: how often, and what the kernel could reach before it ran.
 
     Raises:
         UsageError: (a ValueError) a scalar that steps out of its range.
@@ -116,14 +141,14 @@ def run(
         ClockError: readings that no kernel can have.
     """
     stepped = [s for s in specs if isinstance(s, ScalarSpec) and s.has_benchmark_step]
-    require_range(stepped, sum(times))
+    require_range(stepped, calls.rounds + calls.warmup)
     call = callee(artifact)
     func = Stepping(call, specs, stepped) if stepped else call
     # A kernel that steps is given a new value with every call: it has no same call to repeat.
-    plan = Plan(num_iters=times[0], num_warmup=times[1], controls=not stepped)
-    held = Snapshot(tensors_in(getattr(artifact, "fn", None), arguments))
+    plan = Plan(num_iters=calls.rounds, num_warmup=calls.warmup, controls=not stepped)
+    held = Snapshot(tensors_in(list(calls.reachable), arguments))
     _, timing = measure(func, arguments, plan=plan, snapshot=held)
-    bench = Bench(times[0], times[1], timing)
+    bench = Bench(calls.rounds, calls.warmup, timing)
     detail(bench.headline())
     if rounds.raw_wanted():
         for at, us in enumerate(bench.per_round()):

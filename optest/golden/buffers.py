@@ -52,10 +52,8 @@ class Buffers:
         if spec.is_input:
             return host[spec.name].to(self._device)
         self._blank.append(spec.name)
-        if not self._guarded:
-            return torch.zeros(list(spec.shape), dtype=spec.dtype, device=self._device)
         made = torch.empty(list(spec.shape), dtype=spec.dtype, device=self._device)
-        _fill(made, poison.BUFFERS)
+        self._make_blank(made)
         return made
 
     def _inouts(self) -> list[str]:
@@ -114,8 +112,16 @@ class Buffers:
         return found
 
     def restore(self) -> None:
-        """Give the tensors that the kernel reads and writes what they held before it ran."""
+        """Give every tensor what it held before the kernel ran; outputs are blank again.
+
+        An output that held the right answer already would not be seen to be written.
+        """
         self._state.restore()
+        for name in self._blank:
+            self._make_blank(self.tensors[name])
+
+    def _make_blank(self, tensor: torch.Tensor) -> None:
+        _fill(tensor, poison.BUFFERS if self._guarded else 0)
 
 
 def _fill(tensor: torch.Tensor, byte: int) -> None:

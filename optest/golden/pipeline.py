@@ -19,10 +19,10 @@ from optest.golden import (
     platform,
     workdir,
 )
+from optest.golden.bench import Calls
 from optest.golden.buffers import Buffers
 from optest.golden.faults import Mismatched
 from optest.golden.kernel import ResultError
-from optest.golden.rounds import Rounds
 from optest.golden.scalar import ScalarSpec
 from optest.golden.stages import detail, say, stage
 from optest.golden.supply import Supply
@@ -81,7 +81,7 @@ class Pipeline:
             device = None if self._request.compile_only else platform.device_of(self._config)
             if device is not None:
                 self._supply.read_scalars()
-            times = Rounds.wanted(self._config.bench)
+            calls = Calls.wanted(self._config.bench, self._request.fn)
         artifact = self._compiled()
         with faults.setting_up():
             self._fit(artifact)
@@ -92,8 +92,8 @@ class Pipeline:
         buffers = self._dispatched(artifact, host, device)
         self._validate(buffers, host, golden)
         self._trace(artifact, buffers)
-        if times is not None:
-            self._benchmark(artifact, buffers, times)
+        if calls is not None:
+            self._benchmark(artifact, buffers, calls)
 
     def _compiled(self) -> Artifact:
         request, config = self._request, self._config
@@ -207,7 +207,7 @@ class Pipeline:
         target = Target(artifact.dispatch, ((tuple(buffers.arguments()), {}),))
         detail(f"timeline: {write_trace(target, self.work_dir / 'timeline')}")
 
-    def _benchmark(self, artifact: Artifact, buffers: Buffers, times: tuple[int, int]) -> None:
+    def _benchmark(self, artifact: Artifact, buffers: Buffers, calls: Calls) -> None:
         if why := self._no_benchmark():
             detail(f"benchmark skipped: {why}")
             return
@@ -215,7 +215,7 @@ class Pipeline:
             buffers.restore()
             try:
                 with faults.setting_up():
-                    self.bench = bench.run(artifact, buffers.arguments(), self._specs, times)
+                    self.bench = bench.run(artifact, buffers.arguments(), self._specs, calls)
             except (RefusedError, ClockError) as error:
                 reason = f"benchmark refused: {error}"
                 self._session.note_failure(reason)

@@ -12,7 +12,7 @@ from optest.cases import session as sessions
 from optest.cases.events import Events
 from optest.cases.session import Session
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))
 
 
 class Recorded:
