@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+_WORD = 8
 _MAX_OBJECTS = 20_000
 _MAX_DEPTH = 8
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, torch.dtype)
@@ -145,11 +146,19 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8)
 
 
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two flat tensors of bytes are equal; in words where they lie so, four times faster."""
+    words = a.numel() // _WORD * _WORD
+    if a.storage_offset() % _WORD or b.storage_offset() % _WORD or a.numel() != b.numel():
+        words = 0
+    if words and not torch.equal(a[:words].view(torch.int64), b[:words].view(torch.int64)):
+        return False
+    return torch.equal(a[words:], b[words:])
+
+
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors of one shape and dtype hold the same bits (NaN equals the same NaN)."""
-    return (
-        a.shape == b.shape and a.dtype == b.dtype and bool(torch.equal(_as_bytes(a), _as_bytes(b)))
-    )
+    return a.shape == b.shape and a.dtype == b.dtype and _equal(_as_bytes(a), _as_bytes(b))
 
 
 class _Span:
@@ -195,7 +204,7 @@ class _Span:
         return copy
 
     def equals(self, copy: torch.Tensor) -> bool:
-        return torch.equal(self.memory, self._bytes_in(copy))
+        return _equal(self.memory, self._bytes_in(copy))
 
     def restore(self, copy: torch.Tensor) -> None:
         self.memory.copy_(self._bytes_in(copy))
