@@ -9,6 +9,7 @@ import torch
 from optest.cases import table
 from optest.cases.row import Row
 from optest.cases.summary import summarize
+from optest.checking import compare
 from optest.timing import Timing
 
 
@@ -136,3 +137,9 @@ def test_a_candidate_that_some_rows_leave_out_is_nan_there_and_an_empty_cell(che
     assert list(frame["ck us"].isna()) == [False, True]
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert [cell.strip() for cell in last.split("|")[1:-1]] == ["mbn", "3", ""]
+
+
+def test_a_failed_check_is_marked_in_its_cell():
+    a = torch.ones(8)
+    assert table.cell(compare(a, a * 3)) == "1 FAIL"
+    assert table.cell(compare(a, a)) == "0"
