@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import torch
+    from typing_extensions import Self
 
     from optest.checking.tolerance import Tolerance
+    from optest.checking.verdict import Status
 
 
 class Comparator(Protocol):
@@ -35,10 +37,29 @@ class Comparator(Protocol):
         ...
 
 
+class Detail(str):
+    """A comparator's sentence that also knows how many of how many elements it found wrong."""
+
+    __slots__ = ("compared", "mismatched")
+
+    compared: int
+    mismatched: int
+
+    def __new__(cls, text: str, *, mismatched: int, compared: int) -> Self:
+        """The sentence with its counts."""
+        detail = super().__new__(cls, text)
+        detail.mismatched = mismatched
+        detail.compared = compared
+        return detail
+
+
 def judge_with(
     comparator: Comparator, reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance
 ) -> Verdict:
-    """The comparator's word as a verdict: 0.0 or 1.0.
+    """The comparator's word as a verdict.
+
+    Its value is the share of wrong elements where the comparator tells it (``Detail``), else 0.0
+    or 1.0.
 
     Raises:
         TypeError: the comparator returned something other than ``(bool, str)``.
@@ -58,14 +79,25 @@ def judge_with(
             f"comparator {label} returned {answer!r}: expected (ok, detail), a bool and a str."
         )
     passed, detail = answer
+    compared, mismatched = reference.numel(), 0 if passed else reference.numel()
+    if isinstance(detail, Detail):
+        compared, mismatched = detail.compared, detail.mismatched
     finding = Finding(
-        status="pass" if passed else "fail",
-        reason=f"{label}: {detail}" if detail or not passed else "",
-        counts=Counts(compared=reference.numel(), mismatched=0 if passed else reference.numel()),
+        status=_status(mismatched, passed=passed),
+        reason=f"{label}: {detail.strip()}" if detail or not passed else "",
+        counts=Counts(compared=compared, mismatched=mismatched),
         tolerance=tolerance,
         shape=tuple(reference.shape),
     )
-    return Verdict(0.0 if passed else 1.0, finding)
+    share = mismatched / compared if compared else 0.0
+    # What failed for another reason than its share (a NaN, a tail) is no share of zero.
+    return Verdict(share if passed or share else 1.0, finding)
+
+
+def _status(mismatched: int, *, passed: bool) -> Status:
+    if not passed:
+        return "fail"
+    return "near" if mismatched else "pass"
 
 
 def _is_answer(answer: object) -> bool:

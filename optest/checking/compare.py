@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from optest.checking import engines, judge
+from optest.checking.alike import refuse_unreadable, short_dtype, why_unlike
 from optest.checking.comparators import judge_with
-from optest.checking.domain import FP4X2, SUPPORTED, Domain, domain_of
+from optest.checking.domain import Domain, domain_of
 from optest.checking.locate import locate
 from optest.checking.pair import Pair
 from optest.checking.pattern import pattern_of
 from optest.checking.table import Bounds, Table
 from optest.checking.tolerance import Tolerance
 from optest.checking.verdict import Counts, Finding, Verdict
-from optest.tensors import has_memory
 
 if TYPE_CHECKING:
     from optest.checking.comparators import Comparator
@@ -48,8 +48,8 @@ def compare(
         TypeError: an argument is no dense tensor with memory, or of a dtype without values.
     """
     for name, value in (("reference", reference), ("candidate", candidate)):
-        _refuse(name, value)
-    if reason := _unlike(reference, candidate, tolerance):
+        refuse_unreadable(name, value)
+    if reason := why_unlike(reference, candidate, check_dtype=tolerance.check_dtype):
         return Verdict(1.0, Finding("fail", reason, tolerance=tolerance))
     if comparator is not None:
         return judge_with(comparator, reference, candidate, tolerance)
@@ -57,63 +57,6 @@ def compare(
         note = f"both are empty {tuple(reference.shape)}: nothing was compared"
         return Verdict(0.0, Finding("pass", note, tolerance=tolerance))
     return _Comparison.of(reference, candidate, tolerance).verdict(show)
-
-
-def _refuse(name: str, value: object) -> None:
-    if not isinstance(value, torch.Tensor):
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        raise TypeError(
-            f"{name} is a {kind}, expected a dense torch.Tensor: compare a list's tensors one by "
-            "one, make numbers and arrays tensors with torch.as_tensor."
-        )
-    if has_memory(value) and not value.is_nested and value.dtype in SUPPORTED:
-        return
-    if value.is_quantized:
-        raise TypeError(
-            f"{name} is quantised ({value.dtype}): compare x.int_repr() and the scales, or "
-            "x.dequantize()."
-        )
-    if value.layout is not torch.strided or value.is_nested:
-        raise TypeError(
-            f"{name} has layout {value.layout}, expected a dense tensor: compare x.to_dense(), or "
-            "its values and indices."
-        )
-    if value.device.type == "meta":
-        raise TypeError(f"{name} is on the meta device and holds no values to compare.")
-    if value.dtype in SUPPORTED:
-        raise TypeError(
-            f"{name} is a {type(value).__name__}, expected a plain torch.Tensor: compare the "
-            "tensors inside it."
-        )
-    raise TypeError(f"{name} has dtype {value.dtype}, whose values optest does not know.")
-
-
-def _unlike(reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance) -> str:
-    """Why the pair cannot be compared element by element; empty where it can."""
-    if reference.shape != candidate.shape:
-        return (
-            f"shapes differ: want {tuple(reference.shape)}, got {tuple(candidate.shape)} "
-            "(nothing is broadcast)"
-        )
-    if reference.device != candidate.device:
-        return f"devices differ: want {reference.device}, got {candidate.device}"
-    if reference.dtype == candidate.dtype:
-        return ""
-    if tolerance.check_dtype:
-        return (
-            f"dtypes differ: want {_short(reference)}, got {_short(candidate)} "
-            "(check_dtype=False compares the values in the wider)"
-        )
-    if FP4X2 in (reference.dtype, candidate.dtype):
-        return (
-            f"dtypes differ: want {_short(reference)}, got {_short(candidate)}, and a byte of "
-            "fp4x2 holds two values: decode it first"
-        )
-    return ""
-
-
-def _short(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +72,7 @@ class _Comparison:
     def of(
         cls, reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance
     ) -> _Comparison:
-        names = dict.fromkeys((_short(reference), _short(candidate)))
+        names = dict.fromkeys((short_dtype(reference), short_dtype(candidate)))
         domain = domain_of(reference.dtype, candidate.dtype)
         return cls(Pair.of(reference, candidate), domain, tolerance, " against ".join(names))
 

@@ -40,13 +40,13 @@ class Pair:
         a, b = reference.detach(), candidate.detach()
         shape = tuple(a.shape)
         if a.is_contiguous() and b.is_contiguous():
-            return cls(a.view(-1), b.view(-1), shape, tuple(range(a.ndim)), _pack(a.dtype))
+            return cls(a.view(-1), b.view(-1), shape, tuple(range(a.ndim)), pack_of(a.dtype))
         order = tuple(sorted(range(a.ndim), key=lambda d: (-a.stride()[d], d)))
         if any(a.stride(d) != b.stride(d) for d in order if shape[d] > 1):
             order = tuple(range(a.ndim))
         a, b = a.permute(order), b.permute(order)
         sizes = _merged(a.shape, a.stride(), b.stride())
-        return cls(_merge(a, sizes), _merge(b, sizes), shape, order, _pack(a.dtype))
+        return cls(_merge(a, sizes), _merge(b, sizes), shape, order, pack_of(a.dtype))
 
     @property
     def positions(self) -> int:
@@ -97,7 +97,8 @@ class Pair:
         return torch.stack(columns, dim=1)
 
 
-def _pack(dtype: torch.dtype) -> int:
+def pack_of(dtype: torch.dtype) -> int:
+    """Values in one storage element."""
     return 2 if dtype == FP4X2 else 1
 
 

@@ -1,0 +1,289 @@
+// Gates over an actual and an expected tensor in one pass: elements outside a bound by blocks, rows of a
+// pool that must not change, and the distribution of the errors.
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "optest/isa.h"
+#include "optest/parallel.h"
+#include "optest/tensor.h"
+#include "optest/types.h"
+#include "optest/walk.h"
+
+namespace optest {
+
+// atol and rtol, or the threshold of relative differences and the floor of their denominators.
+struct GateBounds {
+  double first;
+  double second;
+  bool ignore_nan;
+};
+
+// The columns of checking/gate.py, in that order.
+struct GateRow {
+  double bad = 0;
+  double nan_actual = 0;
+  double inf_actual = 0;
+  double nan_expected = 0;
+  double inf_expected = 0;
+  double ignored = 0;
+  double worst = 0;
+  double changed = 0;
+};
+constexpr int64_t kGateColumns = sizeof(GateRow) / sizeof(double);
+
+constexpr int64_t kMostThresholds = 32;
+struct SpreadThresholds {
+  int64_t n;
+  float level[kMostThresholds];
+  float floor[kMostThresholds];
+};
+
+// A bin for each bf16 number that is not negative; what one thread has counted.
+constexpr int64_t kBins = 1 << 15;
+struct SpreadPart {
+  uint32_t* absolute;
+  uint32_t* relative;
+  uint32_t* expected;
+  int64_t equal = 0;
+  int64_t left_out = 0;  // of the bins: not finite, or padding
+  int64_t padded = 0;
+  int64_t nan_actual = 0;
+  int64_t inf_actual = 0;
+  int64_t nan_expected = 0;
+  int64_t inf_expected = 0;
+  double sum_difference = 0;
+  double sum_expected = 0;
+  double sum_actual = 0;
+  double sum_product = 0;
+  double sum_magnitude = 0;
+  float max_abs = 0;
+  float max_relative = 0;
+  float max_expected = 0;
+  int64_t above[kMostThresholds] = {};
+  float worst[kMostThresholds] = {};
+};
+
+}  // namespace optest
+
+#define OPTEST_KERNELS "../../gates_kernels.inl"
+#include "optest/each_isa.h"
+
+namespace optest {
+namespace {
+
+using GateKernel = void (*)(const PairRun&, const GateBounds&, GateRow*);
+using SpreadKernel = void (*)(const PairRun&, const SpreadThresholds&, SpreadPart*);
+
+GateKernel unequal_kernel(const Tensor& tensor) {
+  switch (tensor.element_size()) {
+    case 1:
+      return OPTEST_SELECT(unequal_run<int8_t>);
+    case 2:
+      return OPTEST_SELECT(unequal_run<int16_t>);
+    case 4:
+      return OPTEST_SELECT(unequal_run<int32_t>);
+    case 8:
+      return OPTEST_SELECT(unequal_run<int64_t>);
+    default:
+      fail("actual has elements of ", tensor.element_size(), " bytes, expected 1, 2, 4 or 8");
+  }
+}
+
+template <class T>
+GateKernel gate_kernel_of(int64_t rule) {
+  return rule == 0 ? OPTEST_SELECT(allclose_run<T>) : OPTEST_SELECT(relative_run<T>);
+}
+
+// Of rules 0 (allclose), 1 (relative difference) and 2 (same bits).
+GateKernel gate_kernel(const Tensor& tensor, int64_t rule) {
+  check(rule >= 0 && rule <= 2, "rule is ", rule, ", expected 0, 1 or 2");
+  if (rule == 2) return unequal_kernel(tensor);
+  check_float_dtype("actual", tensor);
+  switch (tensor.scalar_type()) {
+    case ScalarType::BFloat16:
+      return gate_kernel_of<Bf16>(rule);
+    case ScalarType::Half:
+      return gate_kernel_of<Fp16>(rule);
+    default:
+      return gate_kernel_of<float>(rule);
+  }
+}
+
+SpreadKernel spread_kernel(const Tensor& tensor) {
+  check_float_dtype("actual", tensor);
+  switch (tensor.scalar_type()) {
+    case ScalarType::BFloat16:
+      return OPTEST_SELECT(spread_run<Bf16>);
+    case ScalarType::Half:
+      return OPTEST_SELECT(spread_run<Fp16>);
+    default:
+      return OPTEST_SELECT(spread_run<float>);
+  }
+}
+
+// Row i of a [rows, width] pair is judged by the rule where mapped[i] is set, else by its bits.
+struct Mapped {
+  const uint8_t* flags = nullptr;
+  int64_t width = 0;
+};
+
+Mapped checked_mapped(const std::optional<Tensor>& mapped, const Tensor& actual, int64_t block) {
+  if (!mapped.has_value()) return {};
+  check_dtype("mapped", *mapped, ScalarType::Byte);
+  check(actual.dim() == 2, "actual has shape ", shape_of(actual), ", expected [rows, width]");
+  check(mapped->is_contiguous() && mapped->dim() == 1 && mapped->numel() == actual.size(0),
+        "mapped has shape ", shape_of(*mapped), ", expected contiguous [", actual.size(0), "]");
+  check(block % actual.size(1) == 0, "block is ", block, ", expected a multiple of the width ",
+        actual.size(1));
+  return {static_cast<const uint8_t*>(mapped->data_ptr()), actual.size(1)};
+}
+
+void gate_scan(Tensor actual, Tensor expected, int64_t rule, double first, double second,
+               bool ignore_nan, std::optional<Tensor> mapped, int64_t block, Tensor rows) {
+  check_same_shape("expected", expected, actual);
+  check_dtype("expected", expected, actual.scalar_type());
+  check_dtype("rows", rows, ScalarType::Double);
+  check(block > 0, "block is ", block, ", expected at least 1");
+  const int64_t count = actual.numel();
+  const int64_t blocks = (count + block - 1) / block;
+  check(rows.is_contiguous() && rows.dim() == 2 && rows.size(0) == blocks &&
+            rows.size(1) == kGateColumns,
+        "rows has shape ", shape_of(rows), ", expected contiguous [", blocks, ", ", kGateColumns,
+        "]");
+  const Mapped pool = checked_mapped(mapped, actual, block);
+  const GateKernel kernel = gate_kernel(actual, rule);
+  const GateKernel unequal = unequal_kernel(actual);
+  const GateBounds bounds{first, second, ignore_nan};
+  const Walk walk(actual, expected);
+  auto* const out = static_cast<GateRow*>(rows.data_ptr());
+  const auto judge = [&](int64_t begin, int64_t end, GateKernel by, GateRow* row) {
+    walk.runs(begin, end, [&](const PairRun& run) { by(run, bounds, row); });
+  };
+  parallel_pieces(blocks, 1, [&](int64_t first_block, int64_t last_block) {
+    for (int64_t i = first_block; i < last_block; ++i) {
+      GateRow row;
+      const int64_t end = std::min(count, (i + 1) * block);
+      if (pool.flags == nullptr) {
+        judge(i * block, end, kernel, &row);
+      } else {
+        for (int64_t at = i * block; at < end; at += pool.width) {
+          judge(at, at + pool.width, pool.flags[at / pool.width] ? kernel : unequal, &row);
+        }
+      }
+      out[i] = row;
+    }
+  });
+}
+
+// ---- distribution ---------------------------------------------------------------------------------
+
+// What all threads have counted, in the tensors that the caller gave.
+class Spread {
+ public:
+  Spread(const Tensor& bins, const Tensor& counts, const Tensor& numbers, const Tensor& above)
+      : bins_(static_cast<int64_t*>(bins.data_ptr())),
+        counts_(static_cast<int64_t*>(counts.data_ptr())),
+        numbers_(static_cast<double*>(numbers.data_ptr())),
+        above_(static_cast<double*>(above.data_ptr())) {}
+
+  void add(const SpreadPart& part, int64_t elements, const SpreadThresholds& thresholds) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const uint32_t* const sides[] = {part.absolute, part.relative, part.expected};
+    for (int side = 0; side < 3; ++side) {
+      int64_t* const to = bins_ + side * kBins;
+      for (int64_t i = 0; i < kBins; ++i) to[i] += sides[side][i];
+      to[0] -= part.left_out;
+    }
+    bins_[0] += part.equal;
+    bins_[kBins] += part.equal;
+    const int64_t counts[] = {elements - (part.left_out - part.padded), part.nan_actual,
+                              part.inf_actual, part.nan_expected, part.inf_expected};
+    for (int i = 0; i < 5; ++i) counts_[i] += counts[i];
+    const double sums[] = {part.sum_difference, part.sum_expected, part.sum_actual,
+                           part.sum_product, part.sum_magnitude};
+    for (int i = 0; i < 5; ++i) numbers_[i] += sums[i];
+    const double maxima[] = {part.max_abs, part.max_relative, part.max_expected};
+    for (int i = 0; i < 3; ++i) numbers_[5 + i] = std::max(numbers_[5 + i], maxima[i]);
+    for (int64_t t = 0; t < thresholds.n; ++t) {
+      above_[2 * t] += static_cast<double>(part.above[t]);
+      above_[2 * t + 1] = std::max(above_[2 * t + 1], static_cast<double>(part.worst[t]));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t* bins_;
+  int64_t* counts_;
+  double* numbers_;
+  double* above_;
+};
+
+SpreadThresholds checked_thresholds(const Tensor& thresholds) {
+  check_dtype("thresholds", thresholds, ScalarType::Float);
+  check(thresholds.is_contiguous() && thresholds.dim() == 2 && thresholds.size(0) == 2 &&
+            thresholds.size(1) <= kMostThresholds,
+        "thresholds has shape ", shape_of(thresholds), ", expected contiguous [2, n], n <= ",
+        kMostThresholds);
+  SpreadThresholds made{thresholds.size(1), {}, {}};
+  const auto* const values = static_cast<const float*>(thresholds.data_ptr());
+  for (int64_t t = 0; t < made.n; ++t) {
+    made.level[t] = values[t];
+    made.floor[t] = values[made.n + t];
+    check(t == 0 || made.level[t] >= made.level[t - 1], "thresholds must ascend");
+  }
+  return made;
+}
+
+void check_room(const char* name, const Tensor& room, ScalarType dtype, int64_t rows,
+                int64_t columns) {
+  check_dtype(name, room, dtype);
+  check(room.is_contiguous() && room.dim() == 2 && room.size(0) == rows && room.size(1) == columns,
+        name, " has shape ", shape_of(room), ", expected contiguous [", rows, ", ", columns, "]");
+}
+
+// thresholds: levels, then the floors of their denominators. All other tensors are added to.
+void gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor bins, Tensor counts,
+                 Tensor numbers, Tensor above) {
+  check_same_shape("expected", expected, actual);
+  check_dtype("expected", expected, actual.scalar_type());
+  const SpreadThresholds levels = checked_thresholds(thresholds);
+  check_room("bins", bins, ScalarType::Long, 3, kBins);
+  check_room("counts", counts, ScalarType::Long, 1, 5);
+  check_room("numbers", numbers, ScalarType::Double, 1, 8);
+  check_room("above", above, ScalarType::Double, levels.n, 2);
+  const SpreadKernel kernel = spread_kernel(actual);
+  const Walk walk(actual, expected);
+  Spread all(bins, counts, numbers, above);
+  // Long enough for its bins to cost nothing beside it, short enough for 32 bits to count it.
+  constexpr int64_t piece = int64_t{1} << 21;
+  parallel_pieces(actual.numel(), piece, [&](int64_t begin, int64_t end) {
+    std::vector<uint32_t> own(3 * kBins);
+    for (; begin < end; begin += piece) {
+      const int64_t stop = std::min(end, begin + piece);
+      std::fill(own.begin(), own.end(), 0);
+      SpreadPart part{own.data(), own.data() + kBins, own.data() + 2 * kBins};
+      walk.runs(begin, stop, [&](const PairRun& run) { kernel(run, levels, &part); });
+      all.add(part, stop - begin, levels);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace optest
+
+STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
+  m.def(
+      "gate_scan(Tensor actual, Tensor expected, int rule, float first, float second, "
+      "bool ignore_nan, Tensor? mapped, int block, Tensor(a!) rows) -> ()");
+  m.def(
+      "gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor(a!) bins, "
+      "Tensor(b!) counts, Tensor(c!) numbers, Tensor(d!) above) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
+  m.impl("gate_scan", TORCH_BOX(&optest::gate_scan));
+  m.impl("gate_spread", TORCH_BOX(&optest::gate_spread));
+}

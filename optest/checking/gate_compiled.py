@@ -1,0 +1,67 @@
+"""The pass of a gate in compiled loops: csrc/gates.cpp."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+import torch
+
+from optest import native, settings
+from optest.checking.gate import COLUMNS, Allclose, Gate, GateTable, RelativeDifference, SameBits
+from optest.checking.table import block_of
+from optest.errors import BuildError
+from optest.log import once
+
+FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
+_CODES = {Allclose: 0, RelativeDifference: 1, SameBits: 2}
+_LARGEST_ELEMENT = 8
+
+
+def can_scan(gate: Gate) -> bool:
+    """Whether the compiled loops read this pair: fp32, bf16 or fp16 on the CPU, or bits of any."""
+    a, b = gate.pair.a, gate.pair.b
+    if a.device.type != "cpu" or a.dtype != b.dtype or a.is_neg() or b.is_neg():
+        return False
+    if isinstance(gate.rule, SameBits):
+        readable = a.dtype.itemsize <= _LARGEST_ELEMENT and not a.dtype.is_complex
+    else:
+        readable = a.dtype in FLOATS
+    return readable and operators() is not None
+
+
+def scan(gate: Gate) -> GateTable:
+    """One row for each block, as ``GateTable`` describes."""
+    block = block_of(gate.pair.positions)
+    mapped = None
+    if gate.rows is not None:
+        block = gate.rows.width * max(1, block // gate.rows.width)
+        mapped = gate.rows.mapped
+    blocks = -(-gate.pair.positions // block)
+    rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
+    first, second = (0.0, 0.0) if isinstance(gate.rule, SameBits) else gate.rule.numbers
+    code = _CODES[type(gate.rule)]
+    found = operators()
+    assert found is not None
+    found.gate_scan(
+        gate.pair.b, gate.pair.a, code, first, second, gate.ignore_nan, mapped, block, rows
+    )
+    return GateTable(rows, block)
+
+
+def operators() -> Any:  # noqa: ANN401 - torch types its operators no better
+    """Those of csrc/gates.cpp, or None where they cannot be had."""
+    return _loaded(settings.get_str("OPTEST_NATIVE"))
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(_setting: str) -> Any:  # noqa: ANN401
+    """Asked once, a failing build included."""
+    if not native.available():
+        return None
+    try:
+        return native.csrc("gates")
+    except BuildError as error:
+        once(f"comparators fall back to torch operations: {error}", logging.WARNING)
+        return None

@@ -1,0 +1,324 @@
+"""Comparators for a paged pool: rows that a mapping names are compared, no other row may change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest.checking import gate_engines, gate_look
+from optest.checking.allowance import Allowance, illegal, indented, refused, unlike, weigh
+from optest.checking.comparators import Detail
+from optest.checking.domain import domain_of
+from optest.checking.gate import Allclose, Gate, RelativeDifference, Rows
+from optest.checking.pair import Pair, pack_of
+from optest.checking.parameters import flag, limit, number, share, whole
+from optest.checking.ratio import bound_of
+from optest.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optest.checking.comparators import Comparator
+    from optest.checking.gate import GateTable
+
+_UNMAPPED = -1
+_SHOWN_ROWS = 10
+
+
+def mapped_pool_ratio_allclose(  # noqa: PLR0913 - upstream's signature
+    mapping_name: str,
+    *,
+    mapping_shape: Sequence[int],
+    block_size: int,
+    leading_rank_axis: bool = False,
+    pool_name: str = "pool",
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_error_ratio: float = 0.005,
+) -> Comparator:
+    """A comparator for a paged pool [blocks, block_size, ...] whose rows an input tensor names.
+
+    Row ``b * block_size + i`` is entry i of block b. Rows that the mapping names must be finite and
+    are compared as ``ratio_allclose`` does, all together; every other row must equal the golden's
+    in every bit, NaN included. Of the mapping, -1 names no row; other negative entries, rows beyond
+    the pool, a row named twice, a dtype that is no integer or another shape fail.
+
+    Args:
+        mapping_name: the input that holds the mapping.
+        mapping_shape: its whole shape, ranks included.
+        block_size: rows in one block, the pool's dimension of that name.
+        leading_rank_axis: the pool is [ranks, blocks, block_size, ...] and the mapping
+            [ranks, ...]; rows count anew in every rank, where a row may be named once each.
+        pool_name: what messages call the pool.
+        atol: as in ``ratio_allclose``.
+        rtol: as in ``ratio_allclose``.
+        max_error_ratio: as in ``ratio_allclose``, of the elements in mapped rows.
+
+    Returns:
+        A comparator of the protocol in ``optest.checking.comparators``.
+
+    Raises:
+        UsageError: (a ``ValueError``) a parameter that can have no meaning.
+    """
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if value is not None:
+            number(name, value)
+    mapping = _Mapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
+    return _PoolAllclose(mapping, atol, rtol, share("max_error_ratio", max_error_ratio))
+
+
+def mapped_pool_ratio_reldiff(  # noqa: PLR0913 - upstream's signature
+    mapping_name: str,
+    *,
+    mapping_shape: Sequence[int],
+    block_size: int,
+    leading_rank_axis: bool = False,
+    pool_name: str = "pool",
+    diff_thd: float = 0.01,
+    pct_thd: float = 0.05,
+    max_diff_hd: float = math.inf,
+) -> Comparator:
+    """``mapped_pool_ratio_allclose`` with the rule of ``ratio_reldiff`` for mapped rows.
+
+    Args:
+        mapping_name: as there.
+        mapping_shape: as there.
+        block_size: as there.
+        leading_rank_axis: as there.
+        pool_name: as there.
+        diff_thd: as in ``ratio_reldiff``.
+        pct_thd: as in ``ratio_reldiff``, of the elements in mapped rows.
+        max_diff_hd: as in ``ratio_reldiff``.
+
+    Returns:
+        A comparator of the protocol in ``optest.checking.comparators``.
+
+    Raises:
+        UsageError: (a ``ValueError``) a parameter that can have no meaning.
+    """
+    mapping = _Mapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
+    return _PoolReldiff(
+        mapping,
+        number("diff_thd", diff_thd, above=True),
+        share("pct_thd", pct_thd),
+        limit("max_diff_hd", max_diff_hd),
+    )
+
+
+@dataclass(frozen=True)
+class _PoolAllclose:
+    mapping: _Mapping
+    atol: float | None
+    rtol: float | None
+    max_error_ratio: float
+
+    @property
+    def __name__(self) -> str:
+        return (
+            f"mapped_pool_ratio_allclose({self.mapping}, atol={self.atol}, rtol={self.rtol}, "
+            f"max_error_ratio={self.max_error_ratio})"
+        )
+
+    def __call__(  # noqa: PLR0913 - the protocol
+        self,
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        *,
+        actual_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
+        expected_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
+        inputs: Mapping[str, object],
+        rtol: float,
+        atol: float,
+    ) -> tuple[bool, str]:
+        rule = bound_of(self.atol, self.rtol, run=(atol, rtol), of=expected)
+        allowance = Allowance("mapped_pool_ratio_allclose", self.max_error_ratio)
+        return _judge(actual, expected, inputs, self.mapping, rule, allowance)
+
+
+@dataclass(frozen=True)
+class _PoolReldiff:
+    mapping: _Mapping
+    diff_thd: float
+    pct_thd: float
+    max_diff_hd: float
+
+    @property
+    def __name__(self) -> str:
+        return (
+            f"mapped_pool_ratio_reldiff({self.mapping}, diff_thd={self.diff_thd}, "
+            f"pct_thd={self.pct_thd}, max_diff_hd={self.max_diff_hd})"
+        )
+
+    def __call__(  # noqa: PLR0913 - the protocol
+        self,
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        *,
+        actual_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
+        expected_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
+        inputs: Mapping[str, object],
+        rtol: float,  # noqa: ARG002
+        atol: float,  # noqa: ARG002
+    ) -> tuple[bool, str]:
+        allowance = Allowance("mapped_pool_ratio_reldiff", self.pct_thd, self.max_diff_hd)
+        rule = RelativeDifference(self.diff_thd)
+        return _judge(actual, expected, inputs, self.mapping, rule, allowance)
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """Where the mapping is, and how the pool it names rows of is laid out."""
+
+    name: str
+    shape: tuple[int, ...]
+    block_size: int
+    ranked: bool
+    pool: str
+
+    @classmethod
+    def of(
+        cls, name: str, shape: Sequence[int], block_size: int, ranked: bool, pool: str
+    ) -> _Mapping:
+        for parameter, value in (("mapping_name", name), ("pool_name", pool)):
+            if not isinstance(value, str) or not value:
+                raise UsageError(f"{parameter}={value!r}: expected a name.")
+        if not isinstance(shape, Sequence) or isinstance(shape, str):
+            raise UsageError(f"mapping_shape={shape!r}: expected the sizes of the mapping.")
+        sizes = tuple(whole("mapping_shape", size, 0) for size in shape)
+        flag("leading_rank_axis", ranked)
+        if ranked and not sizes:
+            raise UsageError(f"mapping_shape={shape!r}: expected the number of ranks first.")
+        return cls(name, sizes, whole("block_size", block_size, 1), ranked, pool)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pool}, mapping={self.name}, mapping_shape={self.shape}, "
+            f"block_size={self.block_size}, leading_rank_axis={self.ranked}"
+        )
+
+    def ranks(self, pool: torch.Tensor) -> int:
+        return pool.shape[0] if self.ranked else 1
+
+    def refusal(self, pool: torch.Tensor, inputs: Mapping[str, object]) -> str:
+        """Why the mapping does not fit the pool; empty where it does."""
+        first = int(self.ranked)
+        dims = "[ranks, blocks, block_size, ...]" if self.ranked else "[blocks, block_size, ...]"
+        if pool.ndim < first + 2 or pool.shape[first + 1] != self.block_size:
+            return (
+                f"{self.pool} has shape {tuple(pool.shape)}, expected {dims} with "
+                f"block_size={self.block_size}"
+            )
+        mapping = inputs.get(self.name)
+        if not isinstance(mapping, torch.Tensor):
+            return (
+                f"compare_fn misconfigured: mapping_name='{self.name}' is no tensor among the "
+                f"inputs (inputs={list(inputs)})"
+            )
+        if mapping.is_floating_point() or mapping.is_complex() or mapping.dtype == torch.bool:
+            return f"mapping '{self.name}' must have an integer dtype, got {mapping.dtype}"
+        if tuple(mapping.shape) != self.shape:
+            return f"mapping '{self.name}' must have shape {self.shape}, got {tuple(mapping.shape)}"
+        if self.ranked and self.shape[0] != pool.shape[0]:
+            return f"mapping '{self.name}' has {self.shape[0]} ranks, {self.pool} {pool.shape[0]}"
+        return self._bad_rows(mapping, pool)
+
+    def _bad_rows(self, mapping: torch.Tensor, pool: torch.Tensor) -> str:
+        rows = pool.shape[int(self.ranked)] * self.block_size
+        for rank, entries in enumerate(self._entries(mapping, pool)):
+            where = f"mapping '{self.name}'" + (f" rank={rank}" if self.ranked else "")
+            if bool((below := entries < _UNMAPPED).any()):
+                value = int(entries[below][0])
+                return f"{where} holds {value}; only -1 is a negative sentinel"
+            if bool((beyond := entries >= rows).any()):
+                value = int(entries[beyond][0])
+                return f"{where} holds {value}, outside the physical row range [0, {rows})"
+            named = entries[entries >= 0].sort().values
+            if bool((twice := named[1:] == named[:-1]).any()):
+                return f"{where} names duplicate physical row {int(named[1:][twice][0])}"
+        return ""
+
+    def _entries(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
+        return mapping.to("cpu", torch.int64).reshape(self.ranks(pool), -1)
+
+    def flags(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
+        """uint8 [ranks * rows], 1 where a row is named."""
+        rows = pool.shape[int(self.ranked)] * self.block_size
+        flags = torch.zeros(self.ranks(pool) * rows, dtype=torch.uint8, device="cpu")
+        for rank, entries in enumerate(self._entries(mapping, pool)):
+            flags[entries[entries >= 0] + rank * rows] = 1
+        return flags.to(pool.device)
+
+    def row(self, row: int, pool: torch.Tensor) -> str:
+        """A row of all ranks in words."""
+        rank, own = divmod(row, pool.shape[int(self.ranked)] * self.block_size)
+        return f"rank={rank} row={own}" if self.ranked else f"row={own}"
+
+
+@torch.no_grad()
+def _judge(  # noqa: PLR0913, PLR0917 - a comparator's parameters and the pair
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    inputs: Mapping[str, object],
+    mapping: _Mapping,
+    rule: Allclose | RelativeDifference,
+    allowance: Allowance,
+) -> tuple[bool, str]:
+    if reason := unlike(actual, expected) or mapping.refusal(actual, inputs):
+        return refused(f"{allowance.kind} fail: {reason}", expected.numel())
+    if not actual.numel():
+        return True, Detail("nothing to compare", mismatched=0, compared=0)
+    named = inputs[mapping.name]
+    assert isinstance(named, torch.Tensor)
+    flags = mapping.flags(named, actual)
+    gate = _gate(actual, expected, rule, flags)
+    table = gate_engines.scan(gate)
+    if changed := table.count("changed"):
+        rows = _changed_rows(gate, table, mapping, actual)
+        text = f"unmapped physical pool row changed: {rows} ({changed} elements in all)"
+        return _failed(f"{allowance.kind} fail: {text}", changed, gate.pair.values)
+    compared = int(flags.sum()) * (gate.pair.values // len(flags))
+    if not compared:
+        return True, Detail("no row is mapped, none changed", mismatched=0, compared=0)
+    if table.illegal:
+        text = f"{mapping.pool} mapped rows hold non-finite values: {illegal(table)}"
+        return _failed(f"{allowance.kind} fail: {text}", table.illegal, compared)
+    return weigh(gate, table, allowance, compared)
+
+
+def _gate(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    rule: Allclose | RelativeDifference,
+    flags: torch.Tensor,
+) -> Gate:
+    # A view wherever rows can be one: a pool whose rows are scattered in memory is copied.
+    a, b = (side.detach().reshape(len(flags), -1) for side in (expected, actual))
+    order = tuple(range(actual.ndim))
+    pair = Pair(a, b, tuple(actual.shape), order, pack_of(actual.dtype))
+    return Gate(pair, domain_of(a.dtype, b.dtype), rule, rows=Rows(flags, a.shape[1]))
+
+
+def _changed_rows(gate: Gate, table: GateTable, mapping: _Mapping, pool: torch.Tensor) -> str:
+    sizes = pool.shape[: int(mapping.ranked) + 2]
+    rows: dict[str, None] = {}
+    for coordinates in gate_look.changed_blocks(gate, table):
+        for row in sorted(set(_row_numbers(coordinates, sizes).tolist())):
+            rows.setdefault(mapping.row(row, pool))
+            if len(rows) > _SHOWN_ROWS:
+                return ", ".join(list(rows)[:_SHOWN_ROWS]) + ", ..."
+    return ", ".join(rows)
+
+
+def _row_numbers(coordinates: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    row = torch.zeros(len(coordinates), dtype=torch.int64, device="cpu")
+    for dim, size in enumerate(sizes):
+        row = row * size + coordinates[:, dim]
+    return row
+
+
+def _failed(text: str, mismatched: int, compared: int) -> tuple[bool, Detail]:
+    return False, Detail(indented(text), mismatched=min(mismatched, compared), compared=compared)
