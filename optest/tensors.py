@@ -147,7 +147,7 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two flat tensors of bytes are equal; as words where they lie so: four times faster."""
+    """Whether two flat byte tensors are equal; as words where they lie so, four times as fast."""
     words = a.numel() // _WORD * _WORD
     if a.storage_offset() % _WORD or b.storage_offset() % _WORD or a.numel() != b.numel():
         words = 0
