@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from optest.checking import Counts, Finding, Tolerance, Verdict, compare
+from optest.checking.comparators import Detail
 from optest.log import logger
 
 if TYPE_CHECKING:
@@ -61,14 +62,17 @@ class Pairs:
 
 
 def _verdict_of(expected: torch.Tensor, label: str, *, passed: bool, detail: str) -> Verdict:
-    wrong = 0 if passed else expected.numel()
+    compared, wrong = expected.numel(), 0 if passed else expected.numel()
+    if isinstance(detail, Detail):
+        compared, wrong = detail.compared, detail.mismatched
     finding = Finding(
         "pass" if passed else "fail",
-        f"{label}: {detail}" if detail or not passed else "",
-        Counts(compared=expected.numel(), mismatched=wrong),
+        f"{label}: {detail.strip()}" if detail or not passed else "",
+        Counts(compared=compared, mismatched=wrong),
         shape=tuple(expected.shape),
     )
-    return Verdict(float(not passed), finding)
+    share = wrong / compared if compared else 0.0
+    return Verdict(share if passed or share else 1.0, finding)
 
 
 def allclose(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> Verdict:
