@@ -150,8 +150,9 @@ def _name(fn: object) -> str:
 
 def _signature(fn: Callable[..., object]) -> list[inspect.Parameter] | None:
     """Parameters of ``fn``; None where it takes any number, or where none can be read."""
+    called = fn.forward if isinstance(fn, torch.nn.Module) else fn
     try:
-        found = list(inspect.signature(fn).parameters.values())
+        found = list(inspect.signature(called).parameters.values())
     except (TypeError, ValueError):
         return None
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in found):
@@ -160,7 +161,8 @@ def _signature(fn: Callable[..., object]) -> list[inspect.Parameter] | None:
 
 
 def _annotated(fn: object) -> Any:  # noqa: ANN401 - whatever carries the annotations
-    return source.function_of(fn) or fn
+    called = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    return source.function_of(called) or called
 
 
 def matched(

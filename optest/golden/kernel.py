@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from optest.errors import CheckFailedError, UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
-from optest.log import once
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +28,8 @@ class Parameter:
     """One parameter of a compiled kernel, as far as the kernel says.
 
     Attributes:
-        kind: ``tensor`` or ``scalar``; None where the kernel takes either.
+        kind: ``tensor``, ``scalar``, or a type that no spec stands for; None where the kernel does
+            not say.
         direction: ``in``, ``out``, ``inout``; None where the kernel does not say.
         shape: sizes, -1 for any; None where the kernel does not say.
         dtype: None where the kernel takes any.
@@ -88,8 +88,6 @@ def compile_kernel(
     if config.compile_only and hasattr(made, "lower"):
         made.lower()
     directions = made.declared if config.compile_only else made.directions
-    if made.declared is None and directions is not None:
-        _warn_of_zeros(made.name, directions, specs)
     artifact.write(made, specs, directions, work_dir)
     return made  # type: ignore[no-any-return]
 
@@ -125,17 +123,6 @@ def load_artifact(
     abi.check(made, specs)
     made.saved_directions = saved.directions
     return made  # type: ignore[no-any-return]
-
-
-def _warn_of_zeros(name: str, directions: Mapping[str, str], specs: Sequence[Spec]) -> None:
-    """A kernel that adds to an output where it should write it is right on zeros alone."""
-    for spec in specs:
-        unset = isinstance(spec, TensorSpec) and spec.init_value is None
-        if unset and directions[spec.name] == "inout":
-            once(
-                f"{name} reads {spec.name} before it writes it, and the spec has no init_value: it "
-                "starts from zeros. Give it one, or mark it Out if it should not be read."
-            )
 
 
 def _make(fn: Any, specs: Sequence[Spec], config: Config, work_dir: Path) -> Any:  # noqa: ANN401

@@ -1,8 +1,7 @@
 """Directions of a kernel that does not say: run it on different poisons and see what it does.
 
 A tensor that still holds its poison was not written. One that was written is an output; where the
-results depend on what it held before, it is an input too. Poisons of integer tensors are 0 and 1,
-so that they may serve as indices meanwhile.
+results depend on what it held before, it is an input too.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from optest.errors import UsageError
 from optest.golden.platform import device_of
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
+from optest.golden.trial_poison import poisoned
+from optest.log import once
 from optest.tensors import bits
 
 if TYPE_CHECKING:
     from optest.golden.config import Config
 
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
-_FLOATS = (-96.0, 112.0)  # one below and one above most data: exact in every 8-bit float
-_UNSIGNED_FLOATS = (0.5, 64.0)  # powers of two, for scales in e8m0
-_BYTES = (0x22, 0x55)
 _SEED = 20
 
 
@@ -54,31 +52,47 @@ def directions(
     if not unknown:
         return found
     device = device_of(config)
-    names = frozenset(spec.name for spec in unknown)
-    blank = frozenset(spec.name for spec in unknown if spec.init_value is None)
+    names = [spec.name for spec in unknown]
+    blank = [spec.name for spec in unknown if spec.init_value is None]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         trial = _Trial(dispatch, specs, device)
         try:
             found |= _observed(trial, names, blank)
+            warn_of_zeros(found, specs)
         except _KernelFailedError:
             found |= dict.fromkeys(names, "inout")
     return {s.name: found[s.name] for s in specs if isinstance(s, TensorSpec)}
+
+
+def warn_of_zeros(directions: Mapping[str, str], specs: Sequence[TensorSpec | ScalarSpec]) -> None:
+    """Say which tensors are read and were given nothing to read.
+
+    A kernel that adds to an output where it should write it is right on zeros alone.
+    """
+    for spec in specs:
+        unset = isinstance(spec, TensorSpec) and spec.init_value is None
+        if unset and directions[spec.name] == "inout":
+            once(
+                f"the kernel reads {spec.name} and writes it, and the spec has no init_value: it "
+                "starts from zeros. Give it one, or mark it Out if it should not be read."
+            )
 
 
 class _KernelFailedError(Exception):
     """The kernel failed on the values of the specs."""
 
 
-def _observed(trial: _Trial, names: frozenset[str], blank: frozenset[str]) -> dict[str, str]:
+def _observed(trial: _Trial, names: Sequence[str], blank: Sequence[str]) -> dict[str, str]:
     low = trial.run(dict.fromkeys(blank, 0))
     high = trial.run(dict.fromkeys(blank, 1))
-    written = names & (low.written() | high.written())
-    doubtful = written if low.differs(high) else written - blank
+    written = low.written() | high.written()
+    written.intersection_update(names)
+    doubtful = written if low.differs(high) else written.difference(blank)
     same = _repeatable(low, trial) if doubtful else {}
     found = dict.fromkeys(names, "in") | dict.fromkeys(written, "out")
     for name in doubtful:
         other = trial.run({**low.poisons, name: 1})
-        kept = name not in blank and not bool(other.touched(name).all())
+        kept = name not in blank and bool((low.kept(name) & other.kept(name)).any())
         if kept or low.differs(other, same):
             found[name] = "inout"
     return found
@@ -93,18 +107,18 @@ class _Run:
         self.after = after
 
     def written(self) -> set[str]:
-        return {name for name in self.after if bool(self.touched(name).any())}
+        return {name for name in self.after if not bool(self.kept(name).all())}
 
-    def touched(self, name: str) -> torch.Tensor:
-        """Elements that no longer hold what they held."""
-        return bits(self.after[name]) != bits(self.before[name])
+    def kept(self, name: str) -> torch.Tensor:
+        """Elements that hold what they held."""
+        return bits(self.after[name]) == bits(self.before[name])
 
     def differs(self, other: _Run, same: Mapping[str, torch.Tensor] | None = None) -> bool:
         """Whether what was written differs, in elements that repeat where ``same`` tells them."""
         return any(self._differs_in(name, other, (same or {}).get(name)) for name in self.after)
 
     def _differs_in(self, name: str, other: _Run, same: torch.Tensor | None) -> bool:
-        written = self.touched(name) | other.touched(name)
+        written = ~(self.kept(name) & other.kept(name))
         differing = written & (bits(self.after[name]) != bits(other.after[name]))
         # Where nothing repeats nothing can be told, and what cannot be told counts as read.
         if same is not None and bool(same.any()):
@@ -129,8 +143,8 @@ class _Trial:
     def run(self, poisons: Mapping[str, int]) -> _Run:
         """Call the kernel with the first or the second poison in the tensors named."""
         before = {
-            name: poisoned(value, poisons[name]) if name in poisons else value
-            for name, value in self._values.items()
+            name: poisoned(value, at, poisons[name]) if name in poisons else value
+            for at, (name, value) in enumerate(self._values.items())
         }
         after = {name: value.clone() for name, value in before.items()}
         try:
@@ -165,18 +179,3 @@ def _repeatable(first: _Run, trial: _Trial) -> Tensors:
     """Elements that a second run like the first writes alike."""
     again = trial.run(first.poisons)
     return {name: bits(first.after[name]) == bits(again.after[name]) for name in first.after}
-
-
-def poisoned(like: torch.Tensor, which: int) -> torch.Tensor:
-    """A tensor of the same kind, full of the first (0) or the second (1) poison of its dtype."""
-    made = torch.empty_like(like)
-    dtype = like.dtype
-    try:
-        if dtype == torch.float8_e8m0fnu:
-            return made.fill_(_UNSIGNED_FLOATS[which])
-        if dtype.is_floating_point or dtype.is_complex:
-            return made.fill_(_FLOATS[which])
-        return made.fill_(which)
-    except NotImplementedError:  # a packed dtype that torch does not fill
-        bits(made).fill_(_BYTES[which])
-        return made

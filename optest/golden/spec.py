@@ -102,7 +102,7 @@ class TensorSpec:
         try:
             made = self._made()
         except (RuntimeError, NotImplementedError, OverflowError) as error:
-            if callable(self.init_value) and self.init_value not in _FACTORIES:
+            if callable(self.init_value) and not _is_factory(self.init_value):
                 raise  # a fault of the user's own function, with its traceback
             raise UsageError(
                 f"{self.name}: init_value {_shown(self.init_value)} makes no {self.dtype} tensor: "
@@ -118,12 +118,12 @@ class TensorSpec:
     def _made(self) -> torch.Tensor:
         init = self.init_value
         if init is None:
-            return torch.zeros(*_sized(self.shape), dtype=self.dtype)
+            return torch.zeros(list(self.shape), dtype=self.dtype)
         if isinstance(init, (int, float)):
-            return torch.full(self.shape, init, dtype=self.dtype)
+            return self._filled(init)
         if isinstance(init, torch.Tensor):
             return self._copied(init)
-        if any(init is factory for factory in _FACTORIES):
+        if _is_factory(init):
             return self._from_factory(init)
         if callable(init):
             return self._copied(_as_tensor(self.name, init()))
@@ -131,6 +131,14 @@ class TensorSpec:
             f"{self.name}: Unsupported init_value type {type(init).__name__}; expected None, a "
             "number, a tensor, torch.randn, rand, zeros or ones, or a function without arguments"
         )
+
+    def _filled(self, number: float) -> torch.Tensor:
+        one = torch.full((), number, dtype=self.dtype)
+        whole = not (self.dtype.is_floating_point or self.dtype.is_complex)
+        # torch wraps -1 to 255 and cuts 1.5 to 1, and no kernel's author means that.
+        if whole and self.dtype is not torch.bool and one.item() != number:
+            raise OverflowError(f"it would become {one.item()}")
+        return torch.full(self.shape, number, dtype=self.dtype)
 
     def _copied(self, tensor: torch.Tensor) -> torch.Tensor:
         copy = tensor.detach().to(self.dtype, copy=True)
@@ -144,8 +152,8 @@ class TensorSpec:
         return factory(self.shape, dtype=self.dtype)
 
 
-def _sized(shape: Sequence[int]) -> tuple[list[int]]:
-    return (list(shape),)
+def _is_factory(init: object) -> bool:
+    return any(init is factory for factory in _FACTORIES)
 
 
 def _as_tensor(name: str, value: object) -> torch.Tensor:

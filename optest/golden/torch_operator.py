@@ -81,7 +81,7 @@ def _parameter(argument: Any) -> Parameter:  # noqa: ANN401 - a torch.Argument
     if kind in _SCALARS:
         return Parameter(argument.name, "scalar")
     if kind != "Tensor":
-        return Parameter(argument.name)
+        return Parameter(argument.name, kind)  # which no spec is
     if argument.alias_info is None or not argument.alias_info.is_write:
         return Parameter(argument.name, "tensor", "in")
     return Parameter(argument.name, "tensor", "out" if argument.is_out else None)

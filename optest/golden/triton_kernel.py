@@ -191,7 +191,9 @@ class CompiledTriton:
         found = access(self.source.kernel, [spec.name for spec in tensors], self.constants)
         if found.lost:
             return None
-        return {spec.name: _direction(found.direction(spec.name), spec) for spec in tensors}
+        read = {spec.name: _direction(found.direction(spec.name), spec) for spec in tensors}
+        observed.warn_of_zeros(read, tensors)
+        return read
 
     @cached_property
     def directions(self) -> Mapping[str, str]:

@@ -1,0 +1,74 @@
+"""Directions from a Triton kernel's stores, without running it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+from optest.golden.triton_access import access
+from optest.ops.triton import activation, cache, gemm, norm, quant
+
+
+def _kernels():
+    spec = importlib.util.spec_from_file_location("kernels", Path(__file__).parent / "kernels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+KERNELS = _kernels()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "constants", "expected"),
+    [
+        ("scale_kernel", {}, {"x": "in", "y": "out"}),
+        ("cast_kernel", {}, {"x": "in", "y": "out"}),
+        ("accumulate_kernel", {}, {"x": "in", "total": "inout"}),
+        ("atomic_kernel", {}, {"x": "in", "count": "inout"}),
+        ("branch_kernel", {"BOTH": None}, {"x": "in", "y": "out", "z": "in"}),
+        ("branch_kernel", {"BOTH": 1, "MODE": "as it is"}, {"x": "in", "y": "in", "z": "out"}),
+        ("branch_kernel", {"BOTH": 1, "MODE": "square"}, {"x": "in", "y": "out", "z": "out"}),
+        ("branch_kernel", {"BOTH": 1}, {"x": "in", "y": "out", "z": "out"}),
+        ("branch_kernel", {}, {"x": "in", "y": "out", "z": "out"}),
+        ("loop_kernel", {}, {"x": "in", "y": "out", "z": "out"}),
+        ("block_kernel", {}, {"x": "in", "y": "out"}),
+        ("facts_kernel", {}, {"x": "in", "y": "out"}),
+    ],
+)
+def test_what_is_stored_to_is_an_output(kernel, constants, expected):
+    found = access(getattr(KERNELS, kernel), list(expected), constants)
+    assert {name: found.direction(name) for name in expected} == expected
+    assert not found.lost
+
+
+def test_a_store_that_cannot_be_followed_is_said():
+    assert access(KERNELS.through_memory_kernel, ["table", "y"], {}).lost
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (norm.rmsnorm_kernel, {"out": "out", "x": "in", "weight": "in"}),
+        (norm.fused_add_rmsnorm_kernel, {"x": "inout", "residual": "inout", "weight": "in"}),
+        (quant.static_kernel, {"x": "in", "q": "out", "scale": "in"}),
+        (quant.token_kernel, {"x": "in", "q": "out", "scales": "out"}),
+        (quant.group_kernel, {"x": "in", "q": "out", "scales": "out"}),
+        (quant.largest_kernel, {"x": "in", "partial": "out"}),
+        (quant.tensor_scale_kernel, {"partial": "in", "scale": "out"}),
+        (gemm.gemm_kernel, {"x": "in", "w": "in", "y": "out"}),
+        (activation.act_and_mul_kernel, {"out": "out", "x": "in"}),
+        (
+            cache.reshape_and_cache_kernel,
+            {"key": "in", "key_cache": "out", "value_cache": "out", "slots": "in"},
+        ),
+    ],
+)
+def test_the_kernels_of_this_package(kernel, expected):
+    found = access(kernel, [*expected, "value"], {})
+    assert {name: found.direction(name) for name in expected} == expected
+    assert not found.lost
