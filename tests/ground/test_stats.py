@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from random import Random
 
 import numpy as np
 import pytest
@@ -102,3 +103,41 @@ def test_what_cannot_be_answered_is_refused():
     for confidence in (0.0, 1.0, 95):
         with pytest.raises(ValueError, match="confidence="):
             stats.median_interval([1.0], confidence)
+
+
+def test_the_interval_of_a_ratio_of_medians_covers_it():
+    random = Random(0)
+
+    def draw(scale, count):
+        return [scale * random.lognormvariate(0.0, 0.1) for _ in range(count)]
+
+    intervals = [
+        stats.median_ratio_interval(draw(1.0, 31), draw(2.0, 40), resamples=300) for _ in range(200)
+    ]
+    hits = sum(low <= 0.5 <= high for low, high in intervals)
+    assert 0.90 <= hits / len(intervals) <= 0.99
+    assert all(high - low < 0.15 for low, high in intervals)
+
+
+def test_the_resampled_median_is_the_median_of_a_resample():
+    # Against resampling done plainly, for an odd and for an even number of samples.
+    for count in (7, 8):
+        samples, random = [float(2**i) for i in range(count)], Random(0)
+        plain = [stats.median(random.choices(samples, k=count)) for _ in range(20_000)]
+        drawn = [stats._resampled_median(samples, random) for _ in range(20_000)]
+        for share in (0.05, 0.25, 0.5, 0.75, 0.95):
+            border = stats.quantile(plain, share)
+            below, expected = ([value <= border for value in values] for values in (drawn, plain))
+            assert stats.mean(below) == pytest.approx(stats.mean(expected), abs=0.02)
+
+
+def test_the_interval_of_a_ratio_is_the_same_each_time_and_needs_six_samples():
+    many, few = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], [1.0, 1.0, 1.0, 1.0, 1.0]
+    assert stats.median_ratio_interval(many, many) == stats.median_ratio_interval(many, many)
+    assert stats.median_ratio_interval(many, few) == (0.0, math.inf)
+    assert stats.median_ratio_interval(few, many) == (0.0, math.inf)
+    for bad in (([], many), (many, [])):
+        with pytest.raises(ValueError, match="no samples"):
+            stats.median_ratio_interval(*bad)
+    with pytest.raises(ValueError, match="confidence="):
+        stats.median_ratio_interval(many, many, confidence=95)
