@@ -103,26 +103,25 @@ def test_a_profiler_that_cannot_be_resumed_is_an_error(monkeypatch, command):
     # Upstream logs it at debug level: a profile without a kernel, and no word why.
     command(ends_with=3)
     monkeypatch.setenv("UNITRACE_Session", "s")
-    with pytest.raises(UsageError, match=r"--resume s ended with 3 \(no session\)"):
-        with profiler_session("unitrace"):
-            pytest.fail("the trials ran unseen")
+    ends = r"--resume s ended with 3 \(no session\)"
+    with pytest.raises(UsageError, match=ends), profiler_session("unitrace"):
+        pytest.fail("the trials ran unseen")
 
 
 def test_a_command_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setenv("UNITRACE_Session", "s")
     monkeypatch.setenv("KERNELFOUNDRY_unitrace_cmd", "/no/such/unitrace")
-    with pytest.raises(UsageError, match="profiler unitrace: /no/such/unitrace --resume s: "):
-        with profiler_session("unitrace"):
-            pass
+    words = "profiler unitrace: /no/such/unitrace --resume s: "
+    with pytest.raises(UsageError, match=words), profiler_session("unitrace"):
+        pass
 
 
 def test_what_the_trials_raise_is_not_hidden_by_a_failed_pause(monkeypatch, command):
     told = command()
     monkeypatch.setenv("UNITRACE_Session", "s")
-    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the command breaks meanwhile
-        with profiler_session("unitrace"):
-            command(ends_with=1)
-            raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), profiler_session("unitrace"):  # noqa: PT012
+        command(ends_with=1)  # breaks meanwhile
+        raise ZeroDivisionError
     assert told() == ["--resume s", "--pause s"]
 
 
