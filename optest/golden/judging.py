@@ -9,6 +9,7 @@ import torch
 
 from optest.checking import Counts, Finding, Tolerance, Verdict, compare
 from optest.checking.comparators import Detail
+from optest.golden.stages import detail
 from optest.log import logger
 
 if TYPE_CHECKING:
@@ -31,11 +32,19 @@ class Pairs:
     atol: float
 
     def judge(self, name: str, comparator: Comparator | None) -> Verdict:
-        """The verdict on one output.
+        """The verdict on one output, and a line about it on standard output.
 
         Raises:
             TypeError: the comparator returned something other than ``(bool, str)``.
         """
+        try:
+            verdict = self._verdict(name, comparator)
+        except AssertionError as error:  # a comparator that asserts in place of answering
+            verdict = Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
+        detail(_line(name, self.actual[name], comparator, verdict))
+        return verdict
+
+    def _verdict(self, name: str, comparator: Comparator | None) -> Verdict:
         if comparator is not None:
             return self._by(comparator, name)
         return allclose(self.actual[name], self.expected[name], self.rtol, self.atol)
@@ -53,21 +62,21 @@ class Pairs:
             atol=self.atol,
         )
         match answer:
-            case (bool(passed), str(detail)):
-                return _verdict_of(expected, label, passed=passed, detail=detail)
+            case (bool(passed), str(words)):
+                return _verdict_of(expected, label, passed=passed, words=words)
         raise TypeError(
             f"comparator {label} returned {answer!r} for {name}: expected (ok, detail), a bool "
             "and a str."
         )
 
 
-def _verdict_of(expected: torch.Tensor, label: str, *, passed: bool, detail: str) -> Verdict:
+def _verdict_of(expected: torch.Tensor, label: str, *, passed: bool, words: str) -> Verdict:
     compared, wrong = expected.numel(), 0 if passed else expected.numel()
-    if isinstance(detail, Detail):
-        compared, wrong = detail.compared, detail.mismatched
+    if isinstance(words, Detail):
+        compared, wrong = words.compared, words.mismatched
     finding = Finding(
         "pass" if passed else "fail",
-        f"{label}: {detail.strip()}" if detail or not passed else "",
+        f"{label}: {words.strip()}" if words or not passed else "",
         Counts(compared=compared, mismatched=wrong),
         shape=tuple(expected.shape),
     )
@@ -111,6 +120,12 @@ def mismatch(wrong: Mapping[str, Verdict]) -> str:
     for name, verdict in wrong.items():
         lines += [f"  {name}: {line}" for line in _words(verdict)]
     return "\n".join(lines)
+
+
+def _line(name: str, actual: torch.Tensor, comparator: Comparator | None, verdict: Verdict) -> str:
+    word = "PASS" if verdict.passed else "FAIL"
+    label = "" if comparator is None else f" ({getattr(comparator, '__name__', 'custom')})"
+    return f"{name!r} {word}  shape={tuple(actual.shape)} dtype={actual.dtype}{label}"
 
 
 def _words(verdict: Verdict) -> list[str]:

@@ -188,10 +188,7 @@ class Pipeline:
         return {**read, **scalars}
 
     def _judged(self, pairs: judging.Pairs, name: str) -> Verdict:
-        try:
-            verdict = pairs.judge(name, self._request.compare_fn.get(name))
-        except AssertionError as error:  # a comparator that asserts in place of answering
-            verdict = Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
+        verdict = pairs.judge(name, self._request.compare_fn.get(name))
         verdict = verdict.with_msg(name)
         self._row[f"{name} err"] = verdict
         self._session.note_check(verdict, f"{name}: {verdict.reason}")

@@ -8,10 +8,8 @@ from optest.checking.distribution import error_distribution
 from optest.checking.pool import mapped_pool_ratio_allclose, mapped_pool_ratio_reldiff
 from optest.checking.ratio import ratio_allclose, ratio_reldiff
 from optest.checking.topk import topk_pair_compare
-from optest.checking.verdict import Finding, Verdict
 from optest.errors import CheckFailedError, UsageError
 from optest.golden import judging
-from optest.golden.stages import detail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,22 +64,8 @@ def validate_golden(  # noqa: PLR0913, PLR0917 - upstream's signature
     pairs = judging.Pairs(outputs, {**golden, **expected}, inputs or {}, rtol, atol)
     wrong = {}
     for name in outputs:
-        verdict = _judged(pairs, name, comparators.get(name))
-        detail(_line(name, outputs[name], comparators.get(name), passed=verdict.passed))
+        verdict = pairs.judge(name, comparators.get(name))
         if not verdict.passed:
             wrong[name] = verdict
     if wrong:
         raise CheckFailedError(judging.mismatch(wrong))
-
-
-def _judged(pairs: judging.Pairs, name: str, comparator: Comparator | None) -> Verdict:
-    try:
-        return pairs.judge(name, comparator)
-    except AssertionError as error:  # a comparator that asserts in place of answering
-        return Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
-
-
-def _line(name: str, actual: torch.Tensor, comparator: Comparator | None, *, passed: bool) -> str:
-    word = "PASS" if passed else "FAIL"
-    label = "" if comparator is None else f" ({getattr(comparator, '__name__', 'custom')})"
-    return f"'{name}' {word}  shape={tuple(actual.shape)} dtype={actual.dtype}{label}"
