@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -19,9 +15,10 @@ from optest import arch
 from optest.errors import BuildError, UsageError
 from optest.log import logger
 from optest.native import compiler
-from optest.testing.extension_child import NOT_IMPORTABLE, Request, import_extension
+from optest.testing import child
+from optest.testing.child import Ended
+from optest.testing.extension_child import NOT_IMPORTABLE, REFUSED, Request, import_extension
 
-_GRACE_S = 5.0
 Sources = str | Path | Iterable[str | Path]
 
 
@@ -74,10 +71,15 @@ def build(extension: Extension) -> Path:
         )
         begin = time.perf_counter()
         logger.info("building %s for %s ...", extension.path.name, extension.gpu_arch)
-        code, words = _run(request, environment, extension.timeout_s)
+        ended = child.run_module(
+            ["optest.testing.extension_child"],
+            limit_s=extension.timeout_s,
+            given=request.to_json(),
+            environment=environment,
+        )
         reached = progress.read_text() if progress.is_file() else ""
-    if reached != "imported" or code:
-        raise BuildError(_failure(extension, code, reached, words))
+    if reached != "imported" or ended.code:
+        raise BuildError(_failure(extension, ended, reached))
     seconds = time.perf_counter() - begin
     logger.info("building %s ... %.1f s: %s", extension.path.name, seconds, extension.path)
     return extension.path
@@ -135,9 +137,8 @@ def _source(path: Path, output_dir: Path) -> Path:
 
 
 def _environment(gpu_arch: str) -> dict[str, str]:
-    """The child's variables: ours, our import path, and the arch to build for."""
+    """The child's variables: ours, and the arch to build for."""
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     targets = [_target(word) for word in re.split(r"[\s;,]+", gpu_arch.strip()) if word]
     if not targets:
         raise UsageError(
@@ -160,65 +161,19 @@ def _target(word: str) -> str:
     raise UsageError(f"gpu_arch={word!r}: expected cpu, gfx942, sm_90, 9.0 and the like")
 
 
-def _run(request: Request, environment: dict[str, str], limit_s: float) -> tuple[int | None, str]:
-    """Exit code of the child (None: it took too long) and what it said."""
-    command = [sys.executable, "-m", "optest.testing.extension_child"]
-    with subprocess.Popen(  # noqa: S603 - our own module
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    ) as child:
-        try:
-            words, _ = child.communicate(request.to_json(), timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            return None, _end(child)
-        except BaseException:
-            _end(child)
-            raise
-    return child.returncode, words.strip()
-
-
-def _end(child: subprocess.Popen[str]) -> str:
-    """End the child and the compilers it started; first so that it clears up, then for good."""
-    words = ""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            words, _ = child.communicate(timeout=_GRACE_S)
-            # The child is gone; what it started may have stayed.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            break
-    return words.strip()
-
-
-def _failure(extension: Extension, code: int | None, reached: str, words: str) -> str:
+def _failure(extension: Extension, ended: Ended, reached: str) -> str:
     name = extension.name
-    if code is None:
+    if ended.code is None:
         return (
             f"building {name} took longer than {extension.timeout_s:g} s and was ended; give "
-            f"compile_torch_extension(timeout=…) more. {words}".rstrip()
+            f"compile_torch_extension(timeout=…) more. {ended.said}".rstrip()
         )
     if not reached:
-        ended = f"the process that builds it died ({_ended(code)})\n" if code != 1 else ""
-        return f"compilation failed for extension {name!r}: {ended}{words}"
-    how = "" if code == NOT_IMPORTABLE else f" ({_ended(code)})"
+        died = f"the process that builds it died ({ended.how})\n" if ended.code != REFUSED else ""
+        return f"compilation failed for extension {name!r}: {died}{ended.said}"
+    how = "" if ended.code == NOT_IMPORTABLE else f" ({ended.how})"
     return (
         f"compilation succeeded but the built extension {name!r} could not be imported{how}: "
-        f"{words}\nAn empty EVOLVE block, or one that registers nothing under this name, is the "
-        "usual cause; the compiler and the linker reported no error."
+        f"{ended.said}\nAn empty EVOLVE block, or one that registers nothing under this name, is "
+        "the usual cause; the compiler and the linker reported no error."
     )
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"
