@@ -1,0 +1,261 @@
+"""What the tests of a task compared and what its benchmark timed, noted for ``optest speedup``.
+
+A line of JSON each, appended when it happens, so that what a crash leaves behind is whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+# Comparisons that tests make; some answer, some raise.
+_COMPARISONS = (
+    ("optest.testing.assertions", "assert_allclose"),
+    ("optest.testing.relative", "all_close_with_slack"),
+    ("optest.testing.assertions", "all_close_with_slack"),
+    ("optest.testing.relative", "cosine_similarity"),
+    ("optest.testing.assertions", "cosine_similarity"),
+    ("optest.cases.check", "checkAllclose"),
+    ("torch", "allclose"),
+    ("torch", "equal"),
+    ("torch.testing", "assert_close"),
+    ("numpy", "allclose"),
+    ("numpy", "array_equal"),
+    ("numpy.testing", "assert_allclose"),
+)
+_MEASURES = ("measure_runtime", "measure_runtime_torch", "torch_profile")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size and dtype of a tensor."""
+
+    size: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.size)}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One test, and what came of it.
+
+    Attributes:
+        outcome: ``passed``, ``failed`` or ``skipped``, over all its phases.
+        reason: the first line of why it did not pass.
+        counted: it is the benchmark that the task is judged by.
+        stands: it is marked ``benchmark_shape``.
+        holds: sizes that the mark says it keeps of the benchmark's.
+    """
+
+    id: str
+    outcome: str
+    reason: str = ""
+    counted: bool = False
+    stands: bool = False
+    holds: tuple[int, ...] = ()
+
+
+@dataclass
+class Seen:
+    """Tensors of one test.
+
+    Attributes:
+        compared: what passed a comparison.
+        near: what the test's own variables held then.
+        given: what the benchmark hands to the kernel; None where that is not known.
+        returned: what the kernel gives back.
+    """
+
+    compared: set[Shape] = field(default_factory=set)
+    near: set[Shape] = field(default_factory=set)
+    given: set[Shape] | None = None
+    returned: set[Shape] = field(default_factory=set)
+
+
+class Notebook:
+    """Appends to a file what the running test does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._test = ""
+        self._code: CodeType | None = None
+        self._busy = False
+
+    def begin(self, test: str, function: object) -> None:
+        """A test starts; comparisons are its own until the next one does."""
+        self._test = test
+        self._code = getattr(getattr(function, "__func__", function), "__code__", None)
+
+    def tested(self, test: Tested) -> None:
+        """A test has ended."""
+        self._write("tested", test.__dict__)
+
+    def compared(self, values: Iterable[object], frame: FrameType | None) -> None:
+        """A comparison has passed: its first argument's shape, and those of what stood around."""
+        compared = _shapes(values)
+        near = _shapes(_variables(frame, self._code)) | compared
+        self._write("compared", {"id": self._test, "compared": compared, "near": near})
+
+    def timed(self, target: Callable[..., Any], args: object, kwargs: object) -> None:
+        """The benchmark is about to time ``target``; it is called once to see what it returns."""
+        given = _shapes((args, kwargs)) or _shapes((target,))
+        self._write(
+            "timed", {"id": self._test, "given": given, "returned": _returned(target, args, kwargs)}
+        )
+
+    def _write(self, kind: str, record: dict[str, Any]) -> None:
+        line = json.dumps({"kind": kind, **record}, default=_plain) + "\n"
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(handle, line.encode())
+        finally:
+            os.close(handle)
+
+    def watching(self, compare: Callable[..., Any]) -> Callable[..., Any]:
+        """``compare``, which notes what it was given where it holds."""
+
+        @functools.wraps(compare)
+        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any comparison's own
+            __tracebackhide__ = True
+            outer, self._busy = self._busy, True
+            try:
+                answer = compare(*args, **kwargs)
+            finally:
+                self._busy = outer
+            # A comparison that another is made of speaks for what that one was given.
+            if not outer and _held(answer):
+                first = args[:2] or tuple(kwargs.values())[:2]
+                self.compared(first, sys._getframe(1))  # noqa: SLF001 - documented, and the only way
+            return answer
+
+        return watched
+
+    def measuring(self, measure: Any) -> Callable[..., Any]:  # noqa: ANN401 - a fixture's value
+        """``measure``, which notes the call that it is to time."""
+
+        @functools.wraps(measure)
+        def watched(target: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
+            args = options.get("args", rest[1] if len(rest) > 1 else None)
+            kwargs = options.get("kwargs", rest[2] if len(rest) > 2 else None)  # noqa: PLR2004
+            self.timed(target, args, kwargs)
+            return measure(target, *rest, **options)
+
+        return watched
+
+
+def watch(notebook: Notebook) -> Callable[[], None]:
+    """Put watched comparisons where the plain ones were; the answer puts those back."""
+    undo: list[tuple[Any, str, Any]] = []
+    for module_name, name in _COMPARISONS:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:  # no NumPy is no fault
+            continue
+        plain = getattr(module, name)
+        undo.append((module, name, plain))
+        setattr(module, name, notebook.watching(plain))
+
+    def put_back() -> None:
+        for module, name, plain in reversed(undo):
+            setattr(module, name, plain)
+
+    return put_back
+
+
+def measures(arguments: Iterable[str]) -> list[str]:
+    """Those of a test's arguments that time a kernel."""
+    return [name for name in _MEASURES if name in set(arguments)]
+
+
+def read(path: Path) -> tuple[dict[str, Tested], dict[str, Seen]]:
+    """Tests in the order they ended, and what each saw."""
+    tests: dict[str, Tested] = {}
+    seen: dict[str, Seen] = {}
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        record = json.loads(line)
+        kind, test = record.pop("kind"), record["id"]
+        if kind == "tested":
+            tests[test] = Tested(**{**record, "holds": tuple(record["holds"])})
+            continue
+        own = seen.setdefault(test, Seen())
+        shapes = {name: _parsed(record[name]) for name in record if name != "id"}
+        if kind == "timed":
+            own.given = (own.given or set()) | shapes["given"]
+            own.returned |= shapes["returned"]
+        else:
+            own.compared |= shapes["compared"]
+            own.near |= shapes["near"]
+    return tests, seen
+
+
+def _held(answer: object) -> bool:
+    """Whether a comparison that has not raised says yes: True, None, or a Verdict that passed."""
+    passed = getattr(answer, "passed", None)
+    if passed is not None:
+        return bool(passed)
+    return answer is None or bool(answer)
+
+
+def _variables(frame: FrameType | None, last: CodeType | None) -> list[object]:
+    """Variables of the functions from ``frame`` out to the test's.
+
+    Where the test's is not among them (in a fixture, in a thread), of the nearest alone.
+    """
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        if frame.f_code is last:
+            break
+        frame = frame.f_back
+    else:
+        frames = frames[:1]
+    held = [value for each in frames for value in each.f_locals.values()]
+    # Of what can be called, the tensors are the kernel's, not the test's.
+    return [value for value in held if not callable(value)]
+
+
+def _shapes(values: Iterable[object]) -> set[Shape]:
+    from optest.tensors import tensors_in
+
+    return {
+        Shape(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        for tensor in tensors_in(*values)
+    }
+
+
+def _returned(target: Callable[..., Any], args: object, kwargs: object) -> set[Shape]:
+    """What a call gives, on copies of its arguments; nothing where it raises, as it will again."""
+    from optest.tensors import replicate
+    from optest.testing.replicas import argument_sets
+
+    found: set[Shape] = set()
+    try:
+        for positional, named in argument_sets(args, kwargs):
+            found |= _shapes((target(*replicate(positional), **replicate(dict(named))),))
+    except Exception:  # noqa: BLE001 - the measurement will say it
+        return set()
+    return found
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Shape):
+        return [list(value.size), value.dtype]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item) for item in value), key=str)
+    raise TypeError(f"{value!r} is no part of a note")
+
+
+def _parsed(records: list[Any]) -> set[Shape]:
+    return {Shape(tuple(size), dtype) for size, dtype in records}
