@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from optest.cli.speedup import speedup
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(speedup)
 
 
 @app.callback()
@@ -15,3 +18,7 @@ def _root() -> None:
 def main() -> None:
     """Run the command line."""
     app()
+
+
+if __name__ == "__main__":
+    main()

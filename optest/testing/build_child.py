@@ -1,4 +1,4 @@
-"""The process that builds a task: ``python -m optest.testing.build_child task.py [reference]``."""
+"""The process that builds a task: ``python -m optest.testing.build_child task.py``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import ModuleType
 from optest.errors import OptestError, UsageError
 from optest.testing.base import TestBase
 
-REFERENCE = "reference"
+_METHODS = ("build", "build_reference")
 
 
-def build_task(path: Path, method: str) -> list[Path]:
-    """Call ``build`` or ``build_reference`` of every class of the task that has its own.
+def build_task(path: Path) -> list[Path]:
+    """Call ``build`` and ``build_reference`` of every class of the task that has its own.
 
     Returns:
         What they made.
@@ -26,11 +26,11 @@ def build_task(path: Path, method: str) -> list[Path]:
     made: list[Path] = []
     for kind in _classes(_imported(path)):
         kind.validate()
-        if getattr(kind, method) is getattr(TestBase, method):
-            continue
-        task = kind()
-        artifacts = getattr(task, method)(task.get_machine_gpu_arch())
-        made += [_checked(kind, method, artifact, path.parent) for artifact in artifacts or ()]
+        for method in _METHODS:
+            if getattr(kind, method) is not getattr(TestBase, method):
+                artifacts = getattr(kind(), method)(kind.get_machine_gpu_arch())
+                where = f"{kind.__name__}.{method}"
+                made += [_checked(where, artifact, path.parent) for artifact in artifacts or ()]
     return made
 
 
@@ -56,8 +56,7 @@ def _classes(module: ModuleType) -> list[type[TestBase]]:
     ]
 
 
-def _checked(kind: type, method: str, artifact: object, folder: Path) -> Path:
-    where = f"{kind.__name__}.{method}"
+def _checked(where: str, artifact: object, folder: Path) -> Path:
     if not isinstance(artifact, (str, Path)):
         raise UsageError(f"{where} returned {artifact!r}: expected a list of paths")
     path = Path(artifact).resolve()
@@ -69,10 +68,8 @@ def _checked(kind: type, method: str, artifact: object, folder: Path) -> Path:
 
 
 def _main() -> int:
-    path = Path(sys.argv[1]).resolve()
-    method = "build_reference" if REFERENCE in sys.argv[2:] else "build"
     try:
-        made = build_task(path, method)
+        made = build_task(Path(sys.argv[1]).resolve())
     except OptestError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the parent reads it
         return 1

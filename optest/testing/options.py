@@ -66,6 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "performance: the benchmark of a task; the first of a file is the one that counts",
     )
     config.addinivalue_line(
+        "markers",
+        "benchmark_shape(holds=size): for optest speedup, this correctness test speaks for the "
+        "benchmark: it keeps the dimension of that size and shrinks others",
+    )
+    config.addinivalue_line(
         "markers", "writes_inputs: the kernel under test is to change its inputs"
     )
     runtime = config.getoption(_RUNTIME, None)
