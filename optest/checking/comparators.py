@@ -84,7 +84,7 @@ def judge_with(
         compared, mismatched = detail.compared, detail.mismatched
     finding = Finding(
         status=_status(mismatched, passed=passed),
-        reason=f"{label}: {detail.strip()}" if detail or not passed else "",
+        reason=f"{label}: {detail.strip()}" if detail or not passed else label,
         counts=Counts(compared=compared, mismatched=mismatched),
         tolerance=tolerance,
         shape=tuple(reference.shape),
