@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from optest.cases import saved
 from optest.checking import Finding, Verdict
@@ -89,6 +89,11 @@ class Pipeline:
             return
         host = self._supply.inputs()
         golden = self._supply.golden(host)
+        if golden is not None and golden.unasked:
+            self._mismatch(
+                f"golden_fn fills {', '.join(golden.unasked)}, and the kernel does not write it: "
+                "either the kernel forgets it, or golden_fn should work on a copy"
+            )
         buffers = self._dispatched(artifact, host, device)
         self._validate(buffers, host, golden)
         self._trace(artifact, buffers)
@@ -152,11 +157,13 @@ class Pipeline:
                 self._case.inputs.extend(buffers.tensors.values())
             buffers.run(artifact.dispatch)
         if changed := buffers.changed_inputs():
-            self.checked = True
-            reason = f"the kernel changed its inputs: {', '.join(changed)}"
-            self._session.note_check(Verdict(1.0, Finding("fail", reason)), reason)
-            raise Mismatched(reason)
+            self._mismatch(f"the kernel changed its inputs: {', '.join(changed)}")
         return buffers
+
+    def _mismatch(self, reason: str) -> NoReturn:
+        self.checked = True
+        self._session.note_check(Verdict(1.0, Finding("fail", reason)), reason)
+        raise Mismatched(reason)
 
     def _validate(
         self, buffers: Buffers, host: dict[str, torch.Tensor], golden: Golden | None

@@ -10,7 +10,7 @@ import torch
 from optest.errors import UsageError
 from optest.golden import faults, threads
 from optest.golden.scalar import ScalarSpec
-from optest.tensors import bits
+from optest.tensors import bits, same_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Golden:
-    """Outputs by name, on the CPU, and the names of those that nothing seems to have filled."""
+    """What a golden function made.
+
+    Attributes:
+        outputs: by name, on the CPU.
+        unfilled: names of outputs that nothing seems to have filled.
+        unasked: names of tensors that it filled although the kernel does not write them. A kernel
+            that leaves an output unwritten looks like one that has no such output.
+    """
 
     outputs: Mapping[str, torch.Tensor]
     unfilled: Sequence[str] = ()
+    unasked: Sequence[str] = ()
 
 
 def compute(
@@ -59,7 +67,20 @@ def compute(
     unfilled = [name for name, before in blank.items() if _untouched(values.get(name), *before)]
     with faults.setting_up():
         kept = {spec.name: _checked(spec, values.get(spec.name)) for spec in outputs}
-    return Golden(kept, unfilled)
+    read = [s for s in specs if not isinstance(s, ScalarSpec) and not s.is_output]
+    unasked = [s.name for s in read if _unasked(s, values.get(s.name), tensors[s.name])]
+    return Golden(kept, unfilled, unasked)
+
+
+def _unasked(spec: TensorSpec, value: object, before: torch.Tensor) -> bool:
+    """Whether the golden function takes for an output what the kernel was not seen to write.
+
+    Where a kernel declares an input, and the spec gives it values, the clone is the golden
+    function's own to work in.
+    """
+    if spec.declared and spec.init_value is not None:
+        return False
+    return not isinstance(value, torch.Tensor) or not same_bytes(value, before)
 
 
 def _value(spec: Spec, tensors: Mapping[str, torch.Tensor]) -> Any:  # noqa: ANN401 - a tensor or a number

@@ -196,6 +196,26 @@ def test_writes_through_numpy_count_as_filling(recorded, caplog):
     assert "did not fill" not in caplog.text
 
 
+def test_an_output_that_the_kernel_never_writes_is_no_input_that_passes(recorded):
+    """Its direction is then In, by observation, and nothing would compare it."""
+
+    def kernel(x, y, z):
+        y.copy_(x)
+
+    def golden(values):
+        values["y"][:] = values["x"]
+        values["z"][:] = values["x"] + 1
+
+    specs = [
+        TensorSpec("x", [8], torch.float32, torch.randn),
+        TensorSpec("y", [8], torch.float32),
+        TensorSpec("z", [8], torch.float32),
+    ]
+    result = run(kernel, specs, golden)
+    assert result.error.startswith("golden_fn fills z, and the kernel does not write it")
+    assert recorded.session.failures[0].status == "failed"
+
+
 class _Kernel:
     """Has no parameters of its own to hold specs against."""
 
