@@ -85,8 +85,10 @@ def stamp(artifact: Artifact, specs: Sequence[Spec]) -> None:
     ]
     if wrong:
         raise UsageError(f"the kernel gives no direction for {', '.join(wrong)}")
+    known = getattr(artifact, "known", directions)
     for spec in tensors:
         spec.direction = directions[spec.name]
+        spec.declared = spec.name in known
     if not any(spec.is_output for spec in tensors):
         names = ", ".join(spec.name for spec in tensors) or "none"
         raise UsageError(

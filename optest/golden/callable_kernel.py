@@ -35,6 +35,7 @@ class CallableKernel:
         by_keyword: names of the arguments that go by name.
         results: how many specs at the end stand for what the function returns.
         known: directions that it declares, of some tensors or of all.
+        written: tensors that it declares to write, without saying whether it reads them.
         saved_directions: those of an artifact that is run again.
     """
 
@@ -51,6 +52,7 @@ class CallableKernel:
     by_keyword: frozenset[str] = frozenset()
     results: int = 0
     known: Mapping[str, str] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
     saved_directions: Mapping[str, str] | None = None
 
     @property
@@ -67,7 +69,10 @@ class CallableKernel:
             return self.declared
         if self.saved_directions is not None:
             return self.saved_directions
-        return observed.directions(self.dispatch, self.specs, self.config, self.known)
+        found = observed.directions(self.dispatch, self.specs, self.config, self.known)
+        # One that it declares to write and does not is an output that stays unwritten.
+        unwritten = [name for name in self.written if found.get(name) == "in"]
+        return found | dict.fromkeys(unwritten, "out")
 
     @cached_property
     def launch(self) -> Callable[..., object]:

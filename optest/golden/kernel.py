@@ -48,7 +48,8 @@ class Artifact(Protocol):
 
     It may also have ``parameters`` (a sequence of ``Parameter``, None where nothing is known), held
     against the specs, and ``launch``: ``dispatch`` without copying results into their tensors,
-    which is what a benchmark times.
+    which is what a benchmark times; and ``known``, directions that the kernel declares, where the
+    others follow only from what it does.
     """
 
     @property

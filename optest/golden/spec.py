@@ -46,6 +46,7 @@ class TensorSpec:
         resident: keep the tensor on the device between rounds of a benchmark: None or False (no),
             the number of a card, or ``"stacked"``.
         direction: ``in``, ``out`` or ``inout``, read from the kernel; None before that.
+        declared: whether the kernel's text says the direction, and not only what the kernel does.
 
     Raises:
         UsageError: a name that is no identifier, a shape that is none, something that is no dtype,
@@ -58,6 +59,7 @@ class TensorSpec:
     init_value: Any = None
     resident: int | str | None = None
     direction: str | None = field(default=None, init=False)
+    declared: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         require_name(self.name)

@@ -45,6 +45,7 @@ def make(
     made.parameters, made.results = parameters, results
     made.by_keyword = frozenset(a.name for a in schema.arguments if a.kwarg_only)
     made.known = {p.name: p.direction for p in parameters if p.direction is not None}
+    made.written = frozenset(a.name for a in schema.arguments if _is_written(a))
     return made
 
 
@@ -82,6 +83,10 @@ def _parameter(argument: Any) -> Parameter:  # noqa: ANN401 - a torch.Argument
         return Parameter(argument.name, "scalar")
     if kind != "Tensor":
         return Parameter(argument.name, kind)  # which no spec is
-    if argument.alias_info is None or not argument.alias_info.is_write:
+    if not _is_written(argument):
         return Parameter(argument.name, "tensor", "in")
     return Parameter(argument.name, "tensor", "out" if argument.is_out else None)
+
+
+def _is_written(argument: Any) -> bool:  # noqa: ANN401 - a torch.Argument
+    return argument.alias_info is not None and bool(argument.alias_info.is_write)

@@ -181,13 +181,19 @@ class CompiledTriton:
         return constants
 
     @cached_property
+    def known(self) -> Mapping[str, str]:
+        """Directions by annotation: where some parameters are marked, the others are inputs."""
+        said = annotations_of(function(self.source.kernel))
+        marked = {name: one.direction for name, one in said.items() if one.direction}
+        tensors = [spec for spec in self.specs if isinstance(spec, TensorSpec)]
+        return {spec.name: marked.get(spec.name, "in") for spec in tensors} if marked else {}
+
+    @cached_property
     def declared(self) -> Mapping[str, str] | None:
         """Directions by annotation, else by the kernel's stores; None where a store is lost."""
+        if self.known:
+            return self.known
         tensors = [spec for spec in self.specs if isinstance(spec, TensorSpec)]
-        said = annotations_of(function(self.source.kernel))
-        if any(one.direction for one in said.values()):
-            marked = {name: one.direction or "in" for name, one in said.items()}
-            return {spec.name: marked.get(spec.name, "in") for spec in tensors}
         found = access(self.source.kernel, [spec.name for spec in tensors], self.constants)
         if found.lost:
             return None

@@ -9,9 +9,10 @@ from typing import Annotated
 import pytest
 import torch
 
-from optest import native
+from optest import expect_failure, native
 from optest.errors import CheckFailedError, UsageError
 from optest.golden import abi
+from optest.golden import run as run_golden
 from optest.golden.config import Config
 from optest.golden.direction import In, InOut, Out
 from optest.golden.held import HeldInputs
@@ -368,3 +369,53 @@ def test_a_changed_input_is_found():
     assert held.changed() == ["flags"]
     values["x"].view(torch.int32)[2, 3] ^= 1
     assert held.changed() == ["x", "flags"]
+
+
+@torch.library.custom_op("optest_golden_test::forgetful", mutates_args={"y", "z"})
+def forgetful(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> None:
+    y.copy_(x)
+
+
+def test_what_an_operator_declares_to_write_is_an_output_written_or_not(tmp_path):
+    artifact = compiled(forgetful, [X(), tensor("y"), tensor("z")], tmp_path)
+    assert artifact.directions == {"x": "in", "y": "out", "z": "out"}
+
+
+def forgets_z(x, y, z):
+    y.copy_(x)
+
+
+def forgets_marked_z(x: In[...], y: Out[...], z: Out[...]):
+    y.copy_(x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [
+        (forgets_z, "golden_fn fills z, and the kernel does not write it"),
+        (forgetful, "does not match golden: ['z']"),
+        (forgets_marked_z, "does not match golden: ['z']"),
+    ],
+)
+def test_an_output_that_a_kernel_forgets_is_no_input(fn, words, recorded):
+    """Seen from outside it looks like one, and would not be compared."""
+
+    def golden(tensors):
+        tensors["y"][:] = tensors["x"]
+        tensors["z"][:] = tensors["x"] + 1
+
+    with expect_failure():
+        result = run_golden(fn, [X(), tensor("y"), tensor("z")], golden)
+    assert not result.passed
+    assert words in result.error
+
+
+def scribbles(tensors):
+    tensors["y"][:] = tensors["x"].mul_(2)
+
+
+def test_a_golden_function_may_use_up_clones_of_declared_inputs(recorded):
+    def kernel(x: In[...], y: Out[...]):
+        y.copy_(x * 2)
+
+    assert run_golden(kernel, [X(), tensor("y")], scribbles).passed

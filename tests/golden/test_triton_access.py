@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("triton")
 
+import golden_triton_kernels as kernels
+
 from optest.golden.triton_access import access
 from optest.ops.triton import activation, cache, gemm, norm, quant
-
-
-def _kernels():
-    spec = importlib.util.spec_from_file_location("kernels", Path(__file__).parent / "kernels.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-KERNELS = _kernels()
 
 
 @pytest.mark.parametrize(
@@ -41,13 +30,13 @@ KERNELS = _kernels()
     ],
 )
 def test_what_is_stored_to_is_an_output(kernel, constants, expected):
-    found = access(getattr(KERNELS, kernel), list(expected), constants)
+    found = access(getattr(kernels, kernel), list(expected), constants)
     assert {name: found.direction(name) for name in expected} == expected
     assert not found.lost
 
 
 def test_a_store_that_cannot_be_followed_is_said():
-    assert access(KERNELS.through_memory_kernel, ["table", "y"], {}).lost
+    assert access(kernels.through_memory_kernel, ["table", "y"], {}).lost
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 tl = pytest.importorskip("triton.language")
+
+import golden_triton_kernels as kernels  # noqa: E402
 
 from optest.errors import BuildError, UsageError  # noqa: E402
 from optest.golden import abi  # noqa: E402
@@ -23,16 +23,6 @@ from optest.golden.spec import TensorSpec  # noqa: E402
 from optest.golden.triton_kernel import TritonKernel  # noqa: E402
 from optest.native.triton_aot import TARGETS  # noqa: E402
 from optest.ops.triton import norm, quant  # noqa: E402
-
-
-def _kernels():
-    spec = importlib.util.spec_from_file_location("kernels", Path(__file__).parent / "kernels.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-kernels = _kernels()
 
 N = 64
 
