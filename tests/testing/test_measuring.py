@@ -325,6 +325,20 @@ def test_a_clock_that_the_kernel_replaces_is_refused(monkeypatch):
         measure_runtime(kernel, None)
 
 
+def test_a_clock_that_the_kernel_replaces_for_a_few_calls_is_refused(monkeypatch):
+    original = time.perf_counter_ns
+    monkeypatch.setattr(time, "perf_counter_ns", original)
+    calls = []
+
+    def kernel():
+        calls.append(1)
+        fast = len(calls) % 16 == 9  # put back before a batch ends
+        time.perf_counter_ns = (lambda: original() // 1000) if fast else original
+
+    with pytest.raises(RefusedError, match=r"time.perf_counter_ns was replaced"):
+        measure_runtime(kernel, None)
+
+
 def test_a_function_of_the_harness_that_was_replaced_is_refused(monkeypatch):
     from optest.timing import preemption
     from optest.timing.wall import WallClock
