@@ -1,9 +1,9 @@
 """z = a * x + y: a C++ kernel against torch's two passes.
 
-    python op_tests/kernelfoundry/axpy_task.py            # builds the kernel
-    pytest -s op_tests/kernelfoundry/axpy_task.py         # checks and times it
-    pytest --ref -s op_tests/kernelfoundry/axpy_task.py   # the same of the reference
-    optest speedup op_tests/kernelfoundry/axpy_task.py    # all of it, and the ratio
+python op_tests/kernelfoundry/axpy_task.py            # builds the kernel
+pytest -s op_tests/kernelfoundry/axpy_task.py         # checks and times it
+pytest --ref -s op_tests/kernelfoundry/axpy_task.py   # the same of the reference
+optest speedup op_tests/kernelfoundry/axpy_task.py    # all of it, and the ratio
 """
 
 from pathlib import Path

@@ -115,12 +115,9 @@ def overall(rows: Sequence[Row]) -> float:
 
 
 def _check(request: Request) -> None:
-    if not request.task.is_file():
-        raise UsageError(
-            f"{str(request.task)!r}: there is no such file; expected a task's .py file"
-        )
-    if request.task.suffix != ".py":
-        raise UsageError(f"{str(request.task)!r}: expected a task's .py file")
+    if request.task.suffix != ".py" or not request.task.is_file():
+        problem = "no Python file" if request.task.exists() else "there is no such file"
+        raise UsageError(f"{str(request.task)!r}: {problem}; expected a task such as task.py")
     names.parse(request.task)
     for word in request.pytest_args:
         name = word.partition("=")[0]
