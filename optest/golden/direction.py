@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _BY_NAME = {"In": "in", "Out": "out", "InOut": "inout"}
 _PAIR = 2
@@ -125,6 +126,8 @@ def _direction_of_node(node: ast.expr) -> str | None:
 def _shape_and_dtype(of: object) -> tuple[tuple[int, ...] | None, torch.dtype | None]:
     if not (isinstance(of, tuple) and len(of) == _PAIR):
         return None, None
+    import torch  # a kernel is marked, and imported by others, without it
+
     sizes: Any = of[0]
     dtype = of[1] if isinstance(of[1], torch.dtype) else None
     if isinstance(sizes, (list, tuple)) and all(type(size) is int for size in sizes):
