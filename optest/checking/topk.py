@@ -41,7 +41,7 @@ def topk_pair_compare(
     - a negative index is padding: there are no more of them than in the golden's row, unless
       their value is the infinity that is never picked;
     - a picked index has the value that the golden gives it, or, where the golden did not pick it,
-      none better than the golden's last. Values may differ by 16 tolerances of the run plus four
+      none better than the golden's least. Values may differ by 16 tolerances of the run plus four
       times the largest difference between the row's values at one rank, so that near ties pass;
       rows whose golden values are not in order are not judged by this.
 
@@ -250,7 +250,7 @@ def _noise(
 def _inconsistent(
     picks: _Picks, best: torch.Tensor, golden: torch.Tensor, noise: torch.Tensor
 ) -> torch.Tensor:
-    """Picks whose value is not the golden's for that index, or better than its last."""
+    """Picks whose value is not the golden's for that index, or better than its least."""
     ordered, places = picks.expected.sort(dim=1)
     at = torch.searchsorted(ordered, picks.actual).clamp(max=ordered.shape[1] - 1)
     known = ordered.gather(1, at) == picks.actual
@@ -259,7 +259,9 @@ def _inconsistent(
     slack = noise.gather(1, place)
     value = best.double()
     wrong = (value - theirs).abs() > slack  # NaN of equal infinities is no difference
-    better = value > golden[:, -1:].double() + noise[:, -1:]
+    # Behind the golden's picks may lie padding, whose values say nothing of what was left out.
+    least = golden.double().masked_fill(picks.expected < 0, torch.inf).min(1, keepdim=True)
+    better = value > least.values + noise.gather(1, least.indices)
     sound = _ordered(golden).all(1, keepdim=True)
     return torch.where(known, wrong, better) & sound & (picks.actual >= 0)
 

@@ -1,0 +1,285 @@
+"""``topk_pair_compare``: what a tie explains passes, a miss does not, on either engine.
+
+Faults these would catch: values looked at where indices agree, an order asked of the wrong
+dimension, ties refused, indices of any kind beside sorted values accepted, a row lost between
+blocks.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optest.checking import gate_compiled, gate_plain
+from optest.checking.topk import topk_pair_compare
+
+
+@pytest.fixture(autouse=True, params=["best", "plain"])
+def engine(request, monkeypatch):
+    for module in (gate_compiled, gate_plain):
+        monkeypatch.setattr(module, "block_of", lambda *_: 64)
+    if request.param == "plain":
+        monkeypatch.setattr(gate_compiled, "can_scan", lambda _: False)
+
+
+def judge(actual, expected, vals, golden=None, tolerance=1e-3, **options):
+    golden = vals.clone() if golden is None else golden
+    return topk_pair_compare("vals", **options)(
+        actual,
+        expected,
+        actual_outputs={"idx": actual, "vals": vals},
+        expected_outputs={"idx": expected, "vals": golden},
+        inputs={},
+        rtol=tolerance,
+        atol=tolerance,
+    )
+
+
+def ints(*rows, dtype=torch.int32):
+    return torch.tensor(rows, dtype=dtype)
+
+
+def reals(*rows):
+    return torch.tensor(rows)
+
+
+# ---- as upstream ---------------------------------------------------------------------------------
+
+
+def test_equal_indices_pass_whatever_the_values_are():
+    idx = ints([0, 1, 2])
+    assert judge(idx, idx.clone(), reals([3.0, 5.0, 4.0]), reals([100.0, -1.0, float("nan")]))[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16, torch.uint8])
+@pytest.mark.parametrize("vals", [torch.float32, torch.bfloat16, torch.float16, torch.int32])
+def test_tied_indices_may_change_places(dtype, vals):
+    actual, expected = ints([4, 2, 7], dtype=dtype), ints([2, 4, 7], dtype=dtype)
+    assert judge(actual, expected, torch.tensor([[5, 5, 2]]).to(vals))[0]
+
+
+def test_a_tie_at_the_border_may_pick_another():
+    assert judge(ints([0, 9]), ints([0, 1]), reals([3.0, 1.0]))[0]
+
+
+def test_a_break_of_the_order_fails_where_indices_differ():
+    ok, detail = judge(ints([0, 1, 2]), ints([0, 1, 3]), reals([3.0, 0.5, 1.0]))
+    assert not ok
+    assert "top-k idx mismatch via 'vals' (dim=-1 order=descending): 1 position(s)" in detail
+    assert "[0,2] actual_idx=2 expected_idx=3 actual_score=1 actual_vals[1:3]=[0.5, 1]" in detail
+    assert "breaks descending order" in detail
+    assert (detail.mismatched, detail.compared) == (1, 3)
+
+
+def test_the_order_is_exact():
+    """No tolerance: one bit out of order fails."""
+    above = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0)).item()
+    assert not judge(ints([1, 0]), ints([0, 1]), reals([1.0, above]))[0]
+    assert judge(ints([1, 0]), ints([0, 1]), reals([above, 1.0]))[0]
+
+
+@pytest.mark.parametrize(("vals", "passes"), [([1.0, 1.0, 3.0], True), ([1.0, 3.0, 2.0], False)])
+def test_ascending_order(vals, passes):
+    actual = ints([1, 0, 2]) if passes else ints([0, 1, 2])
+    expected = ints([0, 1, 2]) if passes else ints([0, 1, 3])
+    ok, detail = judge(actual, expected, reals(vals), descending=False)
+    assert ok is passes
+    assert passes or "ascending" in detail
+
+
+def test_rows_do_not_mix():
+    actual, expected = ints([1, 0], [0, 1]), ints([0, 1], [0, 1])
+    assert judge(actual, expected, reals([5.0, 5.0], [2.0, 9.0]))[0]
+
+
+def test_places_are_those_of_the_tensor():
+    actual, expected = ints([[0, 1, 2]], [[0, 1, 2]]), ints([[0, 1, 2]], [[0, 1, 3]])
+    vals = reals([[3.0, 2.0, 1.0]], [[3.0, 0.5, 1.0]])
+    assert "[1,0,2] actual_idx=2" in judge(actual, expected, vals)[1]
+
+
+def test_another_dimension():
+    actual = ints([0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2])
+    expected = ints([0, 0, 0, 0], [2, 1, 1, 1], [1, 2, 2, 2])
+    vals = reals([9.0, 9, 9, 9], [8.0, 8, 8, 8], [8.0, 7, 7, 7])
+    assert judge(actual, expected, vals, dim=0)[0]
+    vals[2, 0] = 8.5
+    ok, detail = judge(actual, expected, vals, dim=0)
+    assert not ok
+    assert "[1,0]" in detail
+    assert "[2,0]" in detail
+
+
+def test_a_single_row_without_other_dimensions():
+    assert judge(ints(1, 0, 2), ints(0, 1, 2), reals(3.0, 3.0, 1.0))[0]
+    ok, detail = judge(ints(1, 0, 2), ints(0, 1, 2), reals(3.0, 4.0, 1.0))
+    assert not ok
+    assert "[1] actual_idx=0" in detail
+
+
+def test_a_missing_output_of_values_is_called_misconfigured():
+    idx = ints([0, 1])
+    for here, there in (({}, {"vals": 1}), ({"vals": 1}, {})):
+        ok, detail = topk_pair_compare("vals")(
+            idx, idx, actual_outputs=here, expected_outputs=there, inputs={}, rtol=0, atol=0
+        )
+        assert not ok
+        assert "misconfigured" in detail
+        assert "'vals'" in detail
+
+
+def test_the_name():
+    assert topk_pair_compare("vals").__name__ == "topk_pair_compare"
+
+
+# ---- what upstream accepts and should not --------------------------------------------------------
+
+
+def test_sorted_values_beside_wrong_indices_fail():
+    """The golden gives index 2 the value 3, the kernel gives it 1: no tie explains that."""
+    vals = reals([3.0, 2.0, 1.0])
+    ok, detail = judge(ints([0, 1, 2]), ints([2, 1, 0]), vals)
+    assert not ok
+    assert detail.mismatched == 2
+    assert "not the value of that index" in detail
+
+
+def test_an_index_that_the_golden_left_out_has_no_better_value_than_its_last():
+    ok, detail = judge(ints([77, 1, 2]), ints([0, 1, 2]), reals([3.0, 2.0, 1.0]))
+    assert not ok
+    assert "[0,0] actual_idx=77" in detail
+
+
+def test_an_index_picked_twice_fails():
+    ok, detail = judge(ints([0, 1, 1]), ints([0, 1, 2]), reals([3.0, 2.0, 2.0]))
+    assert not ok
+    assert "picked twice" in detail
+    assert judge(ints([5, 1, 1]), ints([4, 1, 1]), reals([3.0, 3.0, 3.0]))[0]  # the golden's own
+
+
+@pytest.mark.parametrize(
+    ("actual", "vals", "passes"),
+    [
+        ([3, -1, -1], [2.0, -9.0, -9.0], True),  # as many as the golden has
+        ([0, -1, -1], [2.0, float("-inf"), float("-inf")], True),
+        ([-1, -1, -1], [2.0, 1.0, 1.0], False),
+        ([-5, 1, -1], [2.0, 2.0, 1.0], False),
+    ],
+)
+def test_negative_indices_are_padding(actual, vals, passes):
+    expected = ints([0, -1, -1]) if passes else ints([0, 1, -1])
+    golden = reals(vals)
+    ok, detail = judge(ints(actual), expected, reals(vals), golden)
+    assert ok is passes, detail
+    assert passes or "no index" in detail
+
+
+def test_near_ties_pass():
+    """Scores that differ by a kernel's rounding may change places, though no tolerance is given."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(50, 400, generator=generator).bfloat16().float()
+    noisy = scores + 1e-3 * torch.randn(50, 400, generator=generator)
+    golden, expected = scores.topk(32)
+    vals, actual = noisy.topk(32)
+    assert (actual != expected).any(1).sum() > 25
+    ok, detail = judge(actual, expected, vals, golden, tolerance=1e-5)
+    assert ok, detail
+
+
+def test_a_golden_out_of_order_is_not_held_against_anyone():
+    vals, golden = reals([3.0, 3.0, 1.0]), reals([1.0, 3.0, 2.0])
+    assert judge(ints([1, 0, 2]), ints([0, 1, 2]), vals, golden)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"actual": ints([0, 1], dtype=torch.int64)}, "dtype mismatch"),
+        ({"actual": ints([0])}, "shape mismatch"),
+        ({"vals": reals([1.0])}, "vals 'vals': shape mismatch"),
+        ({"vals": reals([1.0]), "golden": reals([1.0])}, "vals shape mismatch"),
+        ({"actual": reals([0.0, 1]), "expected": reals([0.0, 1])}, "must have an integer dtype"),
+        ({"dim": 2}, "dim=2 out of range"),
+        ({"dim": -3}, "dim=-3 out of range"),
+    ],
+)
+def test_what_does_not_fit_fails_in_words(change, words):
+    given_ = {"actual": ints([0, 1]), "expected": ints([0, 1]), "vals": reals([2.0, 1.0])}
+    if "golden" not in change and "vals" in change:
+        change = {**change, "golden": reals([2.0, 1.0])}
+    ok, detail = judge(**{**given_, **change})
+    assert not ok
+    assert words in detail
+
+
+def test_only_so_many_failures_are_shown():
+    n = 300
+    actual = torch.arange(n, dtype=torch.int32).repeat(3, 1)
+    vals = torch.zeros(3, n)
+    vals[:, 1::2] = 1.0
+    ok, detail = judge(actual, actual + 1, vals, max_show=4)
+    assert not ok
+    assert detail.mismatched == 3 * n
+    assert detail.count("actual_idx=") == 4
+    assert f"... and {3 * n - 4} more" in detail
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "sliced"])
+def test_every_row_is_found_in_any_layout(dim, layout):
+    """One broken place, in the last row of a tensor of several blocks."""
+    shape = (6, 7, 8)
+    scores = torch.randn(shape, generator=torch.Generator().manual_seed(dim))
+    vals, expected = scores.sort(dim=dim, descending=True)
+    actual = expected.clone()
+    last = [size - 1 for size in shape]
+    other = list(last)
+    other[dim] = 0
+    actual[tuple(last)], actual[tuple(other)] = expected[tuple(other)], expected[tuple(last)]
+    if layout == "transposed":
+        actual = actual.transpose(0, 2).contiguous().transpose(0, 2)
+    if layout == "sliced":
+        actual = actual.repeat_interleave(2, dim=2)[..., ::2]
+    ok, detail = judge(actual, expected, vals, dim=dim)
+    assert not ok
+    assert detail.mismatched == 2
+    assert f"[{','.join(map(str, last))}]" in detail
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 9999),
+    rows=st.integers(1, 5),
+    n=st.integers(4, 40),
+    levels=st.sampled_from([2, 5, 1000]),
+    descending=st.booleans(),
+)
+def test_every_legal_top_k_passes_and_a_changed_pick_does_not(seed, rows, n, levels, descending):
+    """Of scores with many ties: another order of equal ones is legal, a worse candidate is not."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, levels, (rows, n), generator=generator).float()
+    k = max(1, n // 2)
+    golden, expected = scores.topk(k, largest=descending)
+    shuffled = torch.randperm(n, generator=generator)
+    vals, places = scores[:, shuffled].topk(k, largest=descending)
+    actual = shuffled[places]
+    ok, detail = judge(actual, expected, vals, golden, tolerance=1e-6, descending=descending)
+    assert ok, detail
+    worst = scores.argmin(1) if descending else scores.argmax(1)
+    wrong = actual.clone()
+    wrong[0, 0] = worst[0]  # the best place, beside the best value
+    # Where all picks tie, nothing tells a candidate that was left out from another of the tie.
+    if golden[0, 0] != golden[0, -1] and wrong[0, 0] != expected[0, 0]:
+        assert not judge(wrong, expected, vals, golden, tolerance=1e-6, descending=descending)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("vals_name", ""), ("vals_name", 3), ("dim", 0.5), ("descending", 1), ("max_show", -1)],
+)
+def test_parameters_without_a_meaning_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name) as error:
+        topk_pair_compare(**{"vals_name": "vals", name: value})
+    assert repr(value) in str(error.value)
