@@ -130,7 +130,7 @@ def make(
 ) -> CallableKernel:
     """A callable with what its signature and its annotations say about the specs."""
     made = CallableKernel(
-        fn, specs, config, work_dir, "callable", _name(fn), source.fingerprint(fn)
+        fn, specs, config, work_dir, "callable", source.name_of(fn), source.fingerprint(fn)
     )
     taken = _signature(fn)
     if taken is None:
@@ -146,11 +146,6 @@ def make(
     else:
         made.known = {p.name: p.direction for p in made.parameters if p.direction}
     return made
-
-
-def _name(fn: object) -> str:
-    function = source.function_of(fn)
-    return str(getattr(fn, "__name__", getattr(function, "__name__", type(fn).__name__)))
 
 
 def _signature(fn: Callable[..., object]) -> list[inspect.Parameter] | None:

@@ -3,7 +3,8 @@
 Mark parameters as ``x: In[torch.Tensor]``, ``y: Out[torch.Tensor]``, ``z: InOut[torch.Tensor]``,
 bare as ``y: Out``, as ``y: Annotated[torch.Tensor, Out]``, or with what the kernel takes:
 ``y: Out[[-1, 128], torch.bfloat16]`` (-1 is any size). Markers of other packages are recognised
-by their names, and annotations that are text are read without evaluating them.
+by their names, and annotations that are text are read even where they cannot be evaluated. In a
+Triton kernel write them as text, ``y: "Out"``: Triton's compiler refuses others.
 """
 
 from __future__ import annotations

@@ -49,6 +49,12 @@ def function_of(fn: Any) -> types.FunctionType | None:  # noqa: ANN401 - any cal
     return None
 
 
+def name_of(fn: object) -> str:
+    """The name of a callable, or of the function behind it; else that of its class."""
+    function = function_of(fn)
+    return str(getattr(fn, "__name__", getattr(function, "__name__", type(fn).__name__)))
+
+
 def _reached(root: types.FunctionType) -> list[types.FunctionType]:
     """``root`` and, through the names in their code, the functions of the same file."""
     found: list[types.FunctionType] = []

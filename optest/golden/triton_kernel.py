@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from optest.errors import UsageError
 from optest.golden import observed, source
-from optest.golden.direction import annotations_of
+from optest.golden.direction import Annotation, annotations_of
 from optest.golden.kernel import Parameter, Spec
 from optest.golden.platform import device_of, targets_of
 from optest.golden.scalar import ScalarSpec
@@ -51,6 +51,7 @@ class TritonKernel:
     num_stages: int | None = None
 
     def __post_init__(self) -> None:
+        _refuse_tuned(self.kernel)
         if not is_kernel(self.kernel):
             raise UsageError(
                 f"TritonKernel: {self.kernel!r} is no Triton kernel, expected a function decorated "
@@ -111,6 +112,20 @@ def is_kernel(value: object) -> bool:
     return type(value).__name__ in kinds and type(value).__module__.startswith("triton.")
 
 
+def _refuse_tuned(value: object) -> None:
+    """A kernel that chooses its own constants is several kernels; a check is of one.
+
+    Raises:
+        UsageError: it is wrapped by ``triton.autotune`` or ``triton.heuristics``.
+    """
+    wrapper = type(value).__name__
+    if wrapper in ("Autotuner", "Heuristics") and type(value).__module__.startswith("triton."):
+        raise UsageError(
+            f"{source.name_of(value)} chooses its constants itself (triton.{wrapper}): test one "
+            "choice, TritonKernel(kernel.fn, grid, constexprs={...})"
+        )
+
+
 def function(kernel: Any) -> types.FunctionType:  # noqa: ANN401 - a Triton kernel
     """The Python function that was decorated."""
     found = kernel.fn
@@ -128,6 +143,7 @@ def with_grid(fn: object) -> TritonKernel | None:
     """
     if isinstance(fn, TritonKernel):
         return fn
+    _refuse_tuned(fn)
     if is_kernel(fn):
         raise UsageError(
             f"{function(fn).__name__} is a Triton kernel without a grid: pass kernel[grid], or "
@@ -136,6 +152,7 @@ def with_grid(fn: object) -> TritonKernel | None:
     if not isinstance(fn, types.FunctionType) or fn.__qualname__ != _LAUNCHER:
         return None
     held = inspect.getclosurevars(fn).nonlocals
+    _refuse_tuned(held.get("self"))
     if not is_kernel(held.get("self")):
         return None
     return TritonKernel(held["self"], held["grid"])
@@ -257,14 +274,20 @@ def make(
 
 def _parameters(kernel: TritonKernel, specs: Sequence[Spec]) -> list[Parameter]:
     names = {spec.name for spec in specs}
+    said = annotations_of(function(kernel.kernel))
     found = []
     for p in kernel.signature.values():
         if p.name in kernel.constexprs:
             continue
         if p.name in names or p.default is inspect.Parameter.empty:
-            kind = "scalar" if p.name in kernel.constant_names else None
-            found.append(Parameter(p.name, kind))
+            found.append(_parameter(p.name, said.get(p.name), p.name in kernel.constant_names))
     return found
+
+
+def _parameter(name: str, said: Annotation | None, constant: bool) -> Parameter:
+    if said is None or said.direction is None:
+        return Parameter(name, "scalar" if constant else None)
+    return Parameter(name, "tensor", said.direction, said.shape, said.dtype)
 
 
 def _check_constant(kernel: TritonKernel, spec: Spec) -> None:

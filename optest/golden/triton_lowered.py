@@ -73,31 +73,18 @@ def lower(
         BuildError: Triton refused the kernel for one or more targets, with its words.
     """
     folder = work_dir.absolute() / FOLDER
-    reference = _reference(kernel)
-    signature = {spec.name: _type_of(spec) for spec in specs if not _constant(kernel, spec)}
-    given = {s.name: s.to_python() for s in specs if isinstance(s, ScalarSpec)}
-    constants = {n: _constexpr(n, v) for n, v in kernel.constexprs.items()}
-    constants |= {name: given[name] for name in kernel.constant_names if name in given}
-    constants |= _defaults(kernel, {*signature, *constants})
-    requests = [
-        Request(
-            reference,
-            signature,
-            constants,
-            target,
-            num_warps=kernel.num_warps or Request.num_warps,
-            num_stages=kernel.num_stages,
-            keep=str(folder / target),
-            keep_stages=stages,
-        )
-        for target in targets
-    ]
-    results = compile_kernels(requests)
+    one = _request(kernel, specs)
+    results = compile_kernels(
+        [
+            dataclasses.replace(one, target=t, keep=str(folder / t), keep_stages=stages)
+            for t in targets
+        ]
+    )
     pairs = list(zip(targets, results, strict=True))
     refused = [(target, r) for target, r in pairs if isinstance(r, BuildError)]
     if refused:
         raise BuildError("\n".join(f"{error}{_hint(specs, target)}" for target, error in refused))
-    compiled = [r for r in results if isinstance(r, Compiled)]
+    compiled = [result for result in results if isinstance(result, Compiled)]
     for target in targets:
         if hint := _hint(specs, target):
             logger.warning("%s compiles for %s, but%s", kernel.name, target, hint)
@@ -105,8 +92,21 @@ def lower(
     return compiled
 
 
-def _constant(kernel: TritonKernel, spec: Spec) -> bool:
-    return spec.name in kernel.constant_names
+def _request(kernel: TritonKernel, specs: Sequence[Spec]) -> Request:
+    """What is compiled, for no target yet."""
+    constant = set(kernel.constant_names)
+    signature = {spec.name: _type_of(spec) for spec in specs if spec.name not in constant}
+    constants = {name: _constexpr(name, value) for name, value in kernel.constexprs.items()}
+    for spec in specs:
+        if isinstance(spec, ScalarSpec) and spec.name in constant:
+            constants[spec.name] = spec.to_python()
+    return Request(
+        _reference(kernel),
+        signature,
+        constants | _defaults(kernel, {*signature, *constants}),
+        num_warps=kernel.num_warps or Request.num_warps,
+        num_stages=kernel.num_stages,
+    )
 
 
 def _type_of(spec: Spec) -> str:

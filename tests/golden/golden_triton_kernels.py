@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import triton
 import triton.language as tl
 
-from optest.golden.direction import In, Out
+if TYPE_CHECKING:
+    import torch
+
+    from optest.golden.direction import In, Out
 
 
 @triton.jit
@@ -25,7 +30,7 @@ def scale_kernel(x, y, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def cast_kernel(x, y, n, TO: tl.constexpr, BLOCK: tl.constexpr = 32):
+def cast_kernel(x: "In", y: "Out", n, TO: tl.constexpr, BLOCK: tl.constexpr = 32):  # noqa: UP037 - Triton evaluates others
     at = tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n).to(TO), mask=at < n)
 
@@ -90,7 +95,7 @@ def facts_kernel(x, y, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def marked_kernel(x: In, y: Out, BLOCK: tl.constexpr):
+def marked_kernel(x: "In", y: "Out[[64], torch.float32]", BLOCK: tl.constexpr):  # noqa: UP037
     at = tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at))
 
@@ -104,6 +109,36 @@ def moved(pointer, by):
 def opaque_kernel(x, y, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(moved(y, at), tl.load(x + at))
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 16})], key=[])
+@triton.jit
+def tuned_kernel(x, y, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.heuristics({"BLOCK": lambda args: 16})
+@triton.jit
+def guessed_kernel(x, y, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.jit
+def alternating_kernel(x, y, z, n, BLOCK: tl.constexpr, BOTH: tl.constexpr = True):
+    """A pointer chosen in a loop that is unrolled, and a store in one that is not."""
+    at = tl.arange(0, BLOCK)
+    source, target = x, y
+    for step in tl.static_range(2):
+        if step == 1:
+            target = z
+        tl.store(target + at, tl.load(source + at))
+    left = n
+    while left > 0:
+        if left == 1 and (BOTH or n > 2):
+            tl.atomic_add(x + at, 1.0)
+        left -= 1
 
 
 def inside():

@@ -26,6 +26,7 @@ from optest.ops.triton import activation, cache, gemm, norm, quant
         ("branch_kernel", {}, {"x": "in", "y": "out", "z": "out"}),
         ("loop_kernel", {}, {"x": "in", "y": "out", "z": "out"}),
         ("block_kernel", {}, {"x": "in", "y": "out"}),
+        ("alternating_kernel", {}, {"x": "inout", "y": "out", "z": "out"}),
         ("facts_kernel", {}, {"x": "in", "y": "out"}),
     ],
 )

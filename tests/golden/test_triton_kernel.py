@@ -166,6 +166,19 @@ def test_specs_that_do_not_fit_the_kernel(fn, specs, words, tmp_path):
         compiled(fn, specs, tmp_path)
 
 
+@pytest.mark.parametrize("kernel", [kernels.tuned_kernel, kernels.guessed_kernel])
+def test_a_kernel_that_chooses_its_constants_is_refused(kernel, tmp_path):
+    """It would be validated for one choice and run with another."""
+    words = r"_kernel chooses its constants itself .*TritonKernel\(kernel.fn, grid"
+    for fn in (kernel, kernel[(1,)]):
+        with pytest.raises(UsageError, match=words):
+            compiled(fn, [tensor("x"), tensor("y")], tmp_path)
+    with pytest.raises(UsageError, match=words):
+        TritonKernel(kernel, (1,))
+    chosen = TritonKernel(kernel.fn, (1,), {"BLOCK": N})
+    assert run(chosen, [tensor("x"), tensor("y")], tmp_path)[0]["y"] == "out"
+
+
 @pytest.mark.parametrize(
     ("kernel", "grid", "constexprs", "words"),
     [
