@@ -15,9 +15,7 @@ from optest.errors import RefusedError
 if TYPE_CHECKING:
     from types import ModuleType
 
-_NAMES = (
-    "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time sleep".split()
-)
+_NAMES = "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time".split()
 _ORIGINALS = tuple((name, getattr(time, name)) for name in _NAMES)
 
 # What a reading on a device goes through, and the harness's own way to a number.
@@ -32,6 +30,9 @@ _FUNCTIONS = (
     ("optest.timing.measure", "measure"),
     ("optest.timing.preemption", "switches"),
     ("optest.timing.controls", "Controls.run"),
+    ("optest.testing.measuring", "measure_runtime"),
+    ("optest.testing.measuring", "measure_runtime_torch"),
+    ("optest.testing.subject", "Subject.measure"),
 )
 
 

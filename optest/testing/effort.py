@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from optest import settings
 from optest.errors import UsageError
 
 
@@ -41,9 +42,9 @@ class Effort:
                 raise UsageError(f"{name}={value!r}: expected a whole number, zero or more")
 
     @property
-    def budget_s(self) -> float | None:
-        """What the stopping rule may spend; None is ``OPTEST_BUDGET_S``."""
-        return self.perf_trials_min_time or None
+    def budget_s(self) -> float:
+        """What the stopping rule may spend."""
+        return self.perf_trials_min_time or settings.get_float("OPTEST_BUDGET_S")
 
     def missing(self, taken: int, elapsed_s: float) -> int:
         """Calls that the least time and count still ask for, after ``taken`` in ``elapsed_s``."""

@@ -9,6 +9,7 @@ import pytest
 
 from optest import settings
 from optest.errors import OptestError
+from optest.testing import clocks
 from optest.testing.options import template_params
 from optest.testing.profiler import LABEL
 from optest.testing.store import ProfileStore
@@ -119,6 +120,7 @@ def _recorded(  # noqa: PLR0913, PLR0917 - a call and where it belongs
     if mode != "run":
         pytest.skip(f"OPTEST_MODE={mode}: nothing is timed")
     try:
+        clocks.check_all()
         runtimes: list[float] = how(target, *args, **kwargs)
     except OptestError as error:
         store.refused = str(error)

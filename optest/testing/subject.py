@@ -80,9 +80,8 @@ class Subject:
         sets = 1
         if not self._written:
             sets = replicas.sets_to_rotate(self._arguments, effort.auto_replicate_inputs_size)
-        budget_s = None if effort.budget_s is None else effort.budget_s / parts
         plan = Plan(
-            budget_s=budget_s,
+            budget_s=effort.budget_s / parts,
             num_warmup=0,
             clock=self._clock,
             num_rotate_args=sets if sets > 1 else 0,

@@ -12,11 +12,7 @@ import pytest
 
 from optest.errors import CheckFailedError, OptestError
 from optest.log import logger
-from optest.testing import (
-    clocks,  # noqa: F401 - remembers the clocks before any task is imported
-    fixtures,
-    inputs,
-)
+from optest.testing import fixtures, inputs
 from optest.testing.profiler import LABEL
 
 if TYPE_CHECKING:
@@ -79,6 +75,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     task = task_of(item)
     if not task.ours:
         return (yield)
+    task.reports.clear()
     fixtures.store_of(item.config).begin(item.nodeid)
     before = os.environ.get(LABEL)
     os.environ[LABEL] = item.nodeid

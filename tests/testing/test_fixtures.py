@@ -195,6 +195,21 @@ def test_a_task_that_replaces_a_clock_when_imported_is_refused(run):
     result.stdout.fnmatch_lines(["*time.perf_counter was replaced by <lambda> (test_task.py:*"])
 
 
+def test_a_task_that_replaces_what_measures_is_refused(run, monkeypatch):
+    from optest.testing import measuring
+
+    # Put back afterwards: the inner run shares this process.
+    monkeypatch.setattr(measuring, "measure_runtime", measuring.measure_runtime)
+    source = (
+        "from optest.testing import measuring\n"
+        "measuring.measure_runtime = lambda *_, **__: [0.001]\n"
+    )
+    source += bench("measure_runtime(kernel, None, data)", "kernel, data, measure_runtime")
+    result = run(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*optest.testing.measuring.measure_runtime was replaced by *"])
+
+
 ZEROING = """
 def zeroes(x):
     x.zero_()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from optest.errors import RefusedError, UsageError
-from optest.testing import clocks, measuring, replicas
+from optest.testing import clocks, measuring, replicas, subject
 from optest.testing.effort import Effort
 from optest.testing.measuring import measure_runtime, measure_runtime_torch
 from optest.testing.profiler import LABEL
@@ -347,6 +347,7 @@ def test_a_function_of_the_harness_that_was_replaced_is_refused(monkeypatch):
         (WallClock, "time", "WallClock.time"),
         (preemption, "switches", "optest.timing.preemption.switches"),
         (torch.cuda, "synchronize", "torch.cuda.synchronize"),
+        (subject.Subject, "measure", "Subject.measure"),
         (torch.cuda.Event, "elapsed_time", "Event.elapsed_time"),
     ):
         with monkeypatch.context() as patched:

@@ -42,7 +42,8 @@ def test_what_is_no_object_is_named_with_the_form(text):
     with pytest.raises(UsageError, match="expected a JSON object") as caught:
         options.runtime_params(text)
     assert len(str(caught.value)) < 300
-    assert str(caught.value).startswith(f"--runtime_params='{text[:8]}")
+    assert str(caught.value).startswith("--runtime_params=")
+    assert text[:4] in str(caught.value)
 
 
 LISTS = [
@@ -166,7 +167,7 @@ BAD = [
     (["--template_params=f()"], "*ERROR: --template_params='f()': expected a list of literals*"),
     (["--is_templated"], "*ERROR: --is_templated needs --template_params*"),
     (["--performance-out="], "*ERROR: --performance-out='': expected a file*"),
-    (["--performance-out=/dev/null/x.json"], "*ERROR: --performance-out='/dev/null/x.json'*expected*"),
+    (["--performance-out=/dev/null/x"], "*ERROR: --performance-out='/dev/null/x': expected*"),
     (["--correctness-out=/dev/null"], "*ERROR: --correctness-out='/dev/null'*no regular file*"),
     (["--correctness-out=."], "*ERROR: --correctness-out=*no regular file*"),
     (["--correctness-out=a", "--performance-out=a"], "*ERROR: *are both *expected two files*"),
