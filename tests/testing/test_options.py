@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+import optest.log
 import optest.testing.items
-import optest.testing.measuring  # noqa: F401 - torch does not bear a second import
+import optest.testing.measuring
 from optest.errors import UsageError
 from optest.testing import options
 
@@ -183,8 +184,9 @@ def test_a_bad_value_is_one_line_and_a_usage_error(run, words, message):
     assert "Traceback" not in result.stderr.str()
 
 
-def test_itt_is_accepted_and_said_not_to_apply(run):
-    result = run("--itt", source="def test_x(use_reference): pass", process=True)
+def test_itt_is_accepted_and_said_not_to_apply(run, monkeypatch):
+    monkeypatch.setattr(optest.log, "_said", set())
+    result = run("--itt", source="def test_x(use_reference): pass")
     result.assert_outcomes(passed=1)
     result.stderr.fnmatch_lines(["*--itt: not applicable*"])
 
@@ -198,7 +200,8 @@ def pytest_addoption(parser):
 def test_an_option_that_another_plugin_took_first_stays_its_own(pytester):
     # Two plugins with one option: pytest would end in a traceback before any test.
     pytester.makepyfile(theirs=OTHER, test_x="def test_x(request): pass")
-    result = pytester.runpytest_subprocess("-p", "theirs", "-p", "no:cacheprovider", "--ref", "x")
+    pytester.syspathinsert()
+    result = pytester.runpytest_inprocess("-p", "theirs", "-p", "no:cacheprovider", "--ref", "x")
     result.assert_outcomes(passed=1)
 
 
@@ -223,7 +226,7 @@ def test_upstream_s_conftest_line_loads_the_plugin_and_never_twice(pytester, mon
     if case.startswith("star"):
         pytester.makeconftest(STAR)
     pytester.makepyfile(test_task=USES)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--ref", *words)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ref", *words)
     result.assert_outcomes(passed=1)
 
 
@@ -231,7 +234,7 @@ def test_a_conftest_line_deep_in_the_tree_does_no_harm(pytester):
     folder = pytester.mkdir("tasks")
     (folder / "conftest.py").write_text(STAR)
     (folder / "test_task.py").write_text(USES)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--ref").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ref").assert_outcomes(passed=1)
 
 
 def test_marks_are_registered_for_strict_projects(pytester):
