@@ -93,22 +93,26 @@ class Spread:
         )
 
     def quantile(self, side: str, q: float) -> float:
-        """The value at rank ``q * (finite - 1)`` of ``absolute``, ``relative`` or ``expected``.
+        """Of ``absolute``, ``relative`` or ``expected``: between the values about rank q (n - 1).
 
-        Off by at most a bin's width, 2^-7 of the value; ranks are spread evenly over a bin.
+        Each is off by less than a bin's width, 2^-7 of itself; the largest is exact.
         """
         rank = q * (self.finite - 1)
+        low = self._ranked(side, math.floor(rank))
+        return low + (rank - math.floor(rank)) * (self._ranked(side, math.ceil(rank)) - low)
+
+    def _ranked(self, side: str, rank: int) -> float:
+        """The value of a rank, those of a bin spread evenly over it."""
+        if rank == self.finite - 1:
+            return self.largest[side]
         upto = self.bins[side].cumsum(0)
         at = int(torch.searchsorted(upto, torch.tensor([rank]), right=True))
-        if q == 1 or at >= BINS:
-            return self.largest[side]
-        inside = int(self.bins[side][at])
         low, high = _edges(at)
-        high = min(high, self.largest[side])
-        if not at:  # zero and what fp32 has below 2^-133
+        if not at:  # zero, and what fp32 has below 2^-133
             return low
+        inside = int(self.bins[side][at])
         part = (rank - (int(upto[at]) - inside) + 0.5) / inside
-        return min(max(low, low + part * (high - low)), high)
+        return low + part * (min(high, self.largest[side]) - low)
 
 
 def _edges(number: int) -> tuple[float, float]:
