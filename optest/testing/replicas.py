@@ -64,10 +64,13 @@ def sets_to_rotate(arguments: Arguments, nbytes: int) -> int:
     1 where that would take more than 100: a few copies that stay in the cache make no call cold,
     emptying it before each call does, and that is done in any case.
     """
-    own = span_bytes(tensors_in(*arguments))
+    tensors = tensors_in(*arguments)
+    own = span_bytes(tensors)
     if not nbytes or not own or own >= nbytes:
         return 1
-    wanted = -(-max(nbytes, arch.current().last_level_cache_bytes) // own) + 1
+    # Where the tensors are, whatever OPTEST_GFX names.
+    where = arch.get_gfx_runtime() if any(t.is_cuda for t in tensors) else arch.host()
+    wanted = -(-max(nbytes, where.last_level_cache_bytes) // own) + 1
     return wanted if wanted <= _MOST_SETS else 1
 
 

@@ -417,7 +417,7 @@ def test_copies_outgrow_the_size_asked_for_and_the_cache(monkeypatch, own, wante
     class Arch:
         last_level_cache_bytes = cache
 
-    monkeypatch.setattr(replicas.arch, "current", Arch)
+    monkeypatch.setattr(replicas.arch, "host", Arch)
     arguments = ((torch.empty(own, dtype=torch.uint8),), {})
     assert replicas.sets_to_rotate(arguments, wanted) == (sets if sets <= 100 else 1)
 
