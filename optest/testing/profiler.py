@@ -67,6 +67,13 @@ def profiler_session(name: str | None, stop_on_exit: bool = False) -> Iterator[N
             _tell(name, "stop" if stop_on_exit else "pause")
 
 
+def end() -> None:
+    """End unitrace's session, which is only paused so far, when a run of pytest ends."""
+    if opened() and detect_profiler() == "unitrace":
+        with _as_warning():
+            _tell("unitrace", "stop")
+
+
 @contextlib.contextmanager
 def _as_warning() -> Iterator[None]:
     # The trials are made; what they raised must not be hidden either.

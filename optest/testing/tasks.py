@@ -12,7 +12,7 @@ import pytest
 
 from optest.errors import CheckFailedError, OptestError
 from optest.log import logger
-from optest.testing import fixtures, inputs
+from optest.testing import fixtures, inputs, profiler
 from optest.testing.profiler import LABEL
 
 if TYPE_CHECKING:
@@ -150,6 +150,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
         "ms": list(fixtures.store_of(item.config).of(item.nodeid)) if task.ours else [],
     }
     return report
+
+
+def pytest_sessionfinish() -> None:
+    """Let a profiler write what it has seen."""
+    profiler.end()
 
 
 def _session() -> Session | None:

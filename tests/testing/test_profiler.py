@@ -125,6 +125,19 @@ def test_what_the_trials_raise_is_not_hidden_by_a_failed_pause(monkeypatch, comm
     assert told() == ["--resume s", "--pause s"]
 
 
+def test_the_end_of_a_run_ends_the_session_that_was_paused(monkeypatch, command):
+    told = command()
+    monkeypatch.setattr(profiler, "_opened", [0])
+    monkeypatch.setenv("UNITRACE_Session", "s")
+    monkeypatch.setenv("UNITRACE_VERSION", "2.0")
+    profiler.end()
+    assert told() == []  # nothing was profiled
+    with profiler_session(detect_profiler()):
+        pass
+    profiler.end()
+    assert told() == ["--resume s", "--pause s", "--stop s"]
+
+
 def test_any_other_profiler_looks_at_the_whole_process(monkeypatch):
     said = []
     monkeypatch.setattr(profiler, "once", said.append)
