@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from optest.testing.witness import Seen, Shape, Tested
+from optest.testing.witness import Outcome, Seen, Shape
 
 _SHOWN = 6
 
 
-def unchecked(benchmark: Seen | None, tests: Iterable[Tested], seen: Mapping[str, Seen]) -> str:
+def unchecked(benchmark: Seen | None, tests: Iterable[Outcome], seen: Mapping[str, Seen]) -> str:
     """Why no test speaks for a benchmark; empty where one does.
 
     Args:

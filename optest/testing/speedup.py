@@ -12,7 +12,7 @@ import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from optest import stats
 from optest.errors import OptestError, UsageError
 from optest.log import logger
 from optest.testing import benchmark_shape, child, names, witness
-from optest.testing.witness import Seen, Tested
+from optest.testing.witness import Outcome, Seen
 
 LIMIT_S = 600.0
 _OURS = ("-m", "--ref", "--performance-out", "--correctness-out", "--notes-out")
@@ -71,14 +71,14 @@ class Request:
     build: bool = True
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Run:
     """What one pytest run left behind."""
 
-    tests: dict[str, Tested] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
-    correct: Mapping[str, bool] = field(default_factory=dict)
-    runtimes: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    tests: Mapping[str, Outcome]
+    seen: Mapping[str, Seen]
+    correct: Mapping[str, bool]
+    runtimes: Mapping[str, Sequence[float]]
 
 
 def speedup(request: Request) -> list[Row]:
@@ -142,16 +142,16 @@ def _pytest(request: Request, stage: str, *options: str) -> _Run:
         words += ["-p", "optest.testing.witness_plugin", f"--notes-out={notes}"]
         words += [f"--correctness-out={correct}", f"--performance-out={runtimes}"]
         ended = _stage(stage, [*words, *request.pytest_args], request.limit_s)
-        tests, seen = witness.read(notes)
-        run = _Run(tests, seen, _read(correct), _read(runtimes))
+        noted = witness.read(notes)
+        run = _Run(noted.tests, noted.seen, _read(correct), _read(runtimes))
     if ended.code == _PYTEST_USAGE:
         raise UsageError(f"pytest refused its arguments:\n{_last_lines(ended.said)}")
-    if ended.code not in (0, _NO_TESTS):
+    if ended.code not in (0, _NO_TESTS) or not noted.finished:
+        how = "the process ended in the middle" if ended.code == 0 else ended.how
         failed = [test for test in run.tests.values() if test.outcome == "failed"]
         named = "".join(f"\n  {test.id}: {test.reason}" for test in failed)
-        raise NoSpeedupError(
-            f"{_last_lines(ended.said)}\n\nno speedup: {stage} failed ({ended.how}){named}"
-        )
+        said = _last_lines(ended.said)
+        raise NoSpeedupError(f"{said}\n\nno speedup: {stage} failed ({how}){named}")
     return run
 
 

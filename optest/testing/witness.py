@@ -48,7 +48,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Outcome:
     """One test, and what came of it.
 
     Attributes:
@@ -98,9 +98,13 @@ class Notebook:
         self._test = test
         self._code = getattr(getattr(function, "__func__", function), "__code__", None)
 
-    def tested(self, test: Tested) -> None:
+    def tested(self, test: Outcome) -> None:
         """A test has ended."""
         self._write("tested", test.__dict__)
+
+    def finished(self) -> None:
+        """The run has come to its end; one that a kernel ends half way does not say this."""
+        self._write("finished", {"id": ""})
 
     def compared(self, values: Iterable[object], frame: FrameType | None) -> None:
         """A comparison has passed: its first argument's shape, and those of what stood around."""
@@ -179,17 +183,28 @@ def measures(arguments: Iterable[str]) -> list[str]:
     return [name for name in _MEASURES if name in set(arguments)]
 
 
-def read(path: Path) -> tuple[dict[str, Tested], dict[str, Seen]]:
-    """Tests in the order they ended, and what each saw."""
-    tests: dict[str, Tested] = {}
-    seen: dict[str, Seen] = {}
+@dataclass
+class Notes:
+    """What a run has left: tests in the order they ended, what each saw, whether it finished."""
+
+    tests: dict[str, Outcome] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    finished: bool = False
+
+
+def read(path: Path) -> Notes:
+    """The notes in a file; none where there is no file."""
+    notes = Notes()
     for line in path.read_text().splitlines() if path.is_file() else []:
         record = json.loads(line)
         kind, test = record.pop("kind"), record["id"]
         if kind == "tested":
-            tests[test] = Tested(**{**record, "holds": tuple(record["holds"])})
+            notes.tests[test] = Outcome(**{**record, "holds": tuple(record["holds"])})
             continue
-        own = seen.setdefault(test, Seen())
+        if kind == "finished":
+            notes.finished = True
+            continue
+        own = notes.seen.setdefault(test, Seen())
         shapes = {name: _parsed(record[name]) for name in record if name != "id"}
         if kind == "timed":
             own.given = (own.given or set()) | shapes["given"]
@@ -197,7 +212,7 @@ def read(path: Path) -> tuple[dict[str, Tested], dict[str, Seen]]:
         else:
             own.compared |= shapes["compared"]
             own.near |= shapes["near"]
-    return tests, seen
+    return notes
 
 
 def _held(answer: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from optest.testing.tasks import task_of
-from optest.testing.witness import Notebook, Tested, measures, watch
+from optest.testing.witness import Notebook, Outcome, measures, watch
 
 MARK = "benchmark_shape"
 _LONGEST = 500
@@ -29,6 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
     notebook = Notebook(Path(config.getoption("--notes-out")))
     config.stash[_NOTEBOOK] = notebook
     config.stash[_PUT_BACK] = watch(notebook)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note that the run came to its end."""
+    session.config.stash[_NOTEBOOK].finished()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -60,7 +65,7 @@ def pytest_runtest_makereport(
         marks = list(item.iter_markers(MARK))
         held = [mark.kwargs.get("holds", ()) for mark in marks]
         item.config.stash[_NOTEBOOK].tested(
-            Tested(
+            Outcome(
                 item.nodeid,
                 outcome,
                 reason,
