@@ -178,6 +178,40 @@ void gate_scan(Tensor actual, Tensor expected, int64_t rule, double first, doubl
   });
 }
 
+// Sets flags[i] where row i of [.., length] tensors differs in a bit.
+void gate_rows(Tensor actual, Tensor expected, Tensor flags) {
+  check_same_shape("expected", expected, actual);
+  check_dtype("expected", expected, actual.scalar_type());
+  check_dtype("flags", flags, ScalarType::Byte);
+  check(actual.dim() > 0 && actual.numel() > 0, "actual has shape ", shape_of(actual),
+        ", expected rows of elements");
+  const int64_t length = actual.size(actual.dim() - 1);
+  const int64_t rows = actual.numel() / length;
+  check(flags.is_contiguous() && flags.numel() == rows, "flags has shape ", shape_of(flags),
+        ", expected contiguous with ", rows, " elements");
+  const GateKernel unequal = unequal_kernel(actual);
+  const GateBounds bounds{};
+  const Walk walk(actual, expected);
+  const bool dense = actual.is_contiguous() && expected.is_contiguous();
+  const auto* const a = static_cast<const char*>(actual.data_ptr());
+  const auto* const e = static_cast<const char*>(expected.data_ptr());
+  auto* const out = static_cast<uint8_t*>(flags.data_ptr());
+  const int64_t row_bytes = length * static_cast<int64_t>(actual.element_size());
+  parallel_rows(rows, row_bytes, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (dense) {
+        out[i] = std::memcmp(a + i * row_bytes, e + i * row_bytes,
+                             static_cast<size_t>(row_bytes)) != 0;
+        continue;
+      }
+      GateRow row;
+      walk.runs(i * length, (i + 1) * length,
+                [&](const PairRun& run) { unequal(run, bounds, &row); });
+      out[i] = row.changed != 0;
+    }
+  });
+}
+
 // ---- distribution ---------------------------------------------------------------------------------
 
 // What all threads have counted, in the tensors that the caller gave.
@@ -278,6 +312,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
   m.def(
       "gate_scan(Tensor actual, Tensor expected, int rule, float first, float second, "
       "bool ignore_nan, Tensor? mapped, int block, Tensor(a!) rows) -> ()");
+  m.def("gate_rows(Tensor actual, Tensor expected, Tensor(a!) flags) -> ()");
   m.def(
       "gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor(a!) bins, "
       "Tensor(b!) counts, Tensor(c!) numbers, Tensor(d!) above) -> ()");
@@ -285,5 +320,6 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
 
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("gate_scan", TORCH_BOX(&optest::gate_scan));
+  m.impl("gate_rows", TORCH_BOX(&optest::gate_rows));
   m.impl("gate_spread", TORCH_BOX(&optest::gate_spread));
 }

@@ -50,6 +50,18 @@ def scan(gate: Gate) -> GateTable:
     return GateTable(rows, block)
 
 
+def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """bool, of the shape but for the last dimension: rows that differ in a bit.
+
+    For pairs of which ``can_scan`` has said that their bits can be read.
+    """
+    found = operators()
+    assert found is not None
+    flags = torch.empty(actual.shape[:-1], dtype=torch.uint8, device="cpu")
+    found.gate_rows(actual, expected, flags)
+    return flags.bool()
+
+
 def operators() -> Any:  # noqa: ANN401 - torch types its operators no better
     """Those of csrc/gates.cpp, or None where they cannot be had."""
     return _loaded(settings.get_str("OPTEST_NATIVE"))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optest.checking import gate_compiled, gate_plain
+from optest.checking.gate import Gate, SameBits
 
 if TYPE_CHECKING:
-    from optest.checking.gate import Gate, GateTable
+    import torch
+
+    from optest.checking.gate import GateTable
 
 
 def scan(gate: Gate) -> GateTable:
@@ -15,3 +18,10 @@ def scan(gate: Gate) -> GateTable:
     if gate_compiled.can_scan(gate):
         return gate_compiled.scan(gate)
     return gate_plain.scan(gate)
+
+
+def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Bool on the CPU, of the shape but for the last dimension: rows that differ in a bit."""
+    if gate_compiled.can_scan(Gate.of(expected, actual, SameBits())):
+        return gate_compiled.unequal_rows(actual, expected)
+    return gate_plain.unequal_rows(actual, expected)

@@ -30,6 +30,20 @@ def scan(gate: Gate) -> GateTable:
     return GateTable(rows, block)
 
 
+def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Bool on the CPU, of the shape but for the last dimension: rows that differ in a bit."""
+    gate = Gate.of(expected, actual, SameBits())
+    flags = torch.zeros(actual.shape[:-1], dtype=torch.bool, device="cpu")
+    walk = GateWalk.of(gate, _BLOCK)
+    for start in range(0, gate.pair.positions, _BLOCK):
+        changed = walk.changed(start, min(start + _BLOCK, gate.pair.positions))
+        places = torch.nonzero(changed).squeeze(1).cpu()
+        if len(places):
+            indices = gate.pair.indices((places + start) * gate.pair.pack)
+            flags[tuple(indices[:, d] for d in range(actual.ndim - 1)) or ...] = True
+    return flags
+
+
 @dataclass(frozen=True)
 class Stretch:
     """What was found of a stretch of positions; masks are flat, one entry a value.

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from optest.checking import gate_engines, gate_look
+from optest.checking import gate_engines
 from optest.checking.allowance import indented, refused, unlike
 from optest.checking.comparators import Detail
 from optest.checking.domain import domain_of
-from optest.checking.gate import Gate, SameBits
 from optest.checking.gate_look import place_of
 from optest.checking.parameters import flag, whole
 from optest.errors import UsageError
@@ -100,14 +99,9 @@ class _TopkPair:
             return refused(f"topk_pair_compare fail: {reason}", expected.numel())
         if not actual.numel():
             return True, Detail("nothing to compare", mismatched=0, compared=0)
-        gate = Gate.of(expected, actual, SameBits())
-        table = gate_engines.scan(gate)
         found = _Failures(self.max_show)
-        if table.count("changed"):
-            for picks in self._rows(
-                (actual, expected), values, gate_look.changed_blocks(gate, table)
-            ):
-                found.add(picks, _failing(picks, self.descending, rtol, atol))
+        for picks in self._rows((actual, expected), values):
+            found.add(picks, _failing(picks, self.descending, rtol, atol))
         if not found.count:
             return True, Detail("", mismatched=0, compared=actual.numel())
         order = "descending" if self.descending else "ascending"
@@ -143,18 +137,12 @@ class _TopkPair:
         self,
         indices: tuple[torch.Tensor, torch.Tensor],
         values: tuple[torch.Tensor, torch.Tensor],
-        changed: Iterator[torch.Tensor],
     ) -> Iterator[_Picks]:
-        """The rows along ``dim`` that hold any of the ``changed`` coordinates, some at a time."""
+        """The rows along ``dim`` in which indices differ, some at a time."""
         actual = indices[0]
         dim = self.dim % actual.ndim
         sides = [s.to(actual.device).movedim(dim, -1) for s in (*indices, *values)]
-        leading = sides[0].shape[:-1]
-        marked = torch.zeros(leading, dtype=torch.bool, device="cpu")
-        for coordinates in changed:
-            kept = [coordinates[:, d] for d in range(coordinates.shape[1]) if d != dim]
-            marked[tuple(kept) if kept else ...] = True
-        rows = torch.nonzero(marked)  # of a single row: [1, 0]
+        rows = torch.nonzero(gate_engines.unequal_rows(sides[0], sides[1]))
         step = max(1, _PICKS // max(1, sides[0].shape[-1]))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
