@@ -210,6 +210,20 @@ def test_a_task_that_replaces_what_measures_is_refused(run, monkeypatch):
     result.stdout.fnmatch_lines(["*optest.testing.measuring.measure_runtime was replaced by *"])
 
 
+def test_a_profiler_is_told_of_the_trials_and_of_the_end(run, pytester, monkeypatch):
+    log = pytester.path / "log"
+    command = pytester.path / "unitrace"
+    command.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("KERNELFOUNDRY_unitrace_cmd", str(command))
+    monkeypatch.setenv("UNITRACE_VERSION", "2.0")
+    monkeypatch.setenv("UNITRACE_Session", "s")
+    body = "measure_runtime(kernel, None, data)"
+    result = run(bench(body, "kernel, data, measure_runtime"))
+    result.assert_outcomes(passed=1)
+    assert log.read_text().splitlines() == ["--resume s", "--pause s", "--stop s"]
+
+
 ZEROING = """
 def zeroes(x):
     x.zero_()

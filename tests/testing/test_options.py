@@ -7,6 +7,8 @@ import json
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import optest.log
 import optest.testing.items
@@ -45,6 +47,32 @@ def test_what_is_no_object_is_named_with_the_form(text):
     assert len(str(caught.value)) < 300
     assert str(caught.value).startswith("--runtime_params=")
     assert text[:4] in str(caught.value)
+
+
+_PLAIN = st.none() | st.booleans() | st.integers() | st.text()
+_NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+_JSON = st.recursive(
+    _PLAIN | _NUMBERS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), _JSON, max_size=4), st.booleans())
+def test_any_object_comes_back_in_either_form(value, ascii_only):
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    if not ascii_only:
+        text = text.encode("utf-8", "replace").decode()  # lone surrogates are no text
+        value = json.loads(text)
+    assert options.runtime_params(text) == value
+    assert options.runtime_params(_base64(text)) == value
+
+
+@given(st.lists(_PLAIN | _NUMBERS, max_size=4))
+def test_any_list_of_literals_comes_back(value):
+    assert options.template_params(repr(value)) == value
+    assert options.template_params(repr(tuple(value))) == value
+    assert options.template_params(json.dumps(value)) == value
 
 
 LISTS = [
