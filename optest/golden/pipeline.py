@@ -235,12 +235,14 @@ class Pipeline:
         return ""
 
     def _note_inapplicable(self) -> None:
-        if self._config.inapplicable:
-            once(f"config: {', '.join(self._config.inapplicable)}: not applicable here")
-        if held := [
-            spec.name for spec in self._request.tensors if spec.resident not in (None, False)
-        ]:
+        config, compile_only = self._config, self._request.compile_only
+        if config.inapplicable:
+            once(f"config: {', '.join(config.inapplicable)}: not applicable here")
+        held = [spec.name for spec in self._request.tensors if spec.resident not in (None, False)]
+        if held:
             once(f"resident ({', '.join(held)}): tensors stay on the device between rounds anyway")
+        if config.dump_passes and not (compile_only or platform.targets_of(config)):
+            once("dump_passes: nothing is compiled for a GPU in this run; give compile_only=True")
 
 
 def _results() -> AbstractContextManager[None]:

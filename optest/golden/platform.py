@@ -46,10 +46,14 @@ def targets_of(config: Config) -> tuple[str, ...]:
     """Arch names to compile for ahead of time.
 
     Those asked for; under ``compile_only`` else the arch that the platform is, else all that optest
-    tries; none in a run that only dispatches.
+    tries. A run that dispatches compiles for none, but for its own GPU where it is to dump passes.
     """
-    if config.targets or not config.compile_only:
+    if config.targets:
         return config.targets
+    if not config.compile_only:
+        here = arch.get_gfx_runtime()
+        own = config.dump_passes and here != arch.CPU and device_of(config).type == "cuda"
+        return (here,) if own else ()
     name = config.platform
     return (name,) if name is not None and _ARCH.fullmatch(name) else triton_aot.TARGETS
 

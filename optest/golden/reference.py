@@ -87,7 +87,7 @@ def _value(spec: Spec, tensors: Mapping[str, torch.Tensor]) -> Any:  # noqa: ANN
     if isinstance(spec, ScalarSpec):
         return spec.to_python()
     held = tensors.get(spec.name)
-    return spec.create_tensor() if held is None else held.clone()
+    return spec.create_tensor().cpu() if held is None else held.clone()
 
 
 def _untouched(value: object, before: torch.Tensor, version: int) -> bool:

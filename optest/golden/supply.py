@@ -72,7 +72,7 @@ class Supply:
                 return self._replay.inputs(self._request.tensors)
             state.seed_all(self._seed)
             host = {
-                spec.name: spec.create_tensor()
+                spec.name: spec.create_tensor().cpu()  # whatever the default device
                 for spec in self._request.tensors
                 if spec.is_input or spec.init_value is not None
             }

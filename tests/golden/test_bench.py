@@ -17,6 +17,7 @@ from golden_kernels import (
 )
 
 from optest.golden import InOut, Out, ScalarSpec, TensorSpec, run
+from optest.golden.bench import Calls
 from optest.golden.rounds import Rounds
 from optest.log import _said
 
@@ -160,16 +161,39 @@ def fill_stepped(values):
 
 
 def test_stepped_scalars_advance_with_every_dispatch_warm_up_included(recorded):
+    """Control calls, made where a kernel takes floats, would be dispatches nobody asked for."""
     seen = []
 
-    def kernel(n: int, y: Out[torch.Tensor]):
+    def kernel(n: int, x: torch.Tensor, y: Out[torch.Tensor]):
         seen.append(n)
-        y.fill_(n)
+        y.copy_(x + n)
 
-    assert run(kernel, stepped(), fill_stepped, config=FEW).passed
+    specs = [
+        stepped()[0],
+        TensorSpec("x", [32], torch.float32, torch.randn),
+        TensorSpec("y", [32], torch.float32),
+    ]
+
+    def golden(values):
+        values["y"][:] = values["x"] + values["n"]
+
+    assert run(kernel, specs, golden, config=FEW).passed
     validated, *dispatches = seen
     assert validated == 10
     assert dispatches == [10 + 3 * i for i in range(15)]
+
+
+def test_what_a_kernel_can_reach_is_known_before_it_ran():
+    """Weights in a closure are dropped from the caches too; an answer kept since is no input."""
+    weights, answers = torch.randn(8), {}
+
+    def kernel(x, y):
+        answers[0] = x * weights
+        y.copy_(answers[0])
+
+    calls = Calls.wanted(True, kernel)
+    kernel(torch.randn(8), torch.empty(8))
+    assert [tensor is weights for tensor in calls.reachable] == [True]
 
 
 def test_steps_that_leave_the_dtype_are_refused_before_the_first(recorded):

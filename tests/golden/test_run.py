@@ -20,7 +20,7 @@ from golden_kernels import (
 )
 
 from optest import expect_failure
-from optest.golden import Out, RunResult, ScalarSpec, TensorSpec, run
+from optest.golden import InOut, Out, RunResult, ScalarSpec, TensorSpec, run
 from optest.log import logger
 
 
@@ -148,6 +148,18 @@ def test_what_the_kernel_leaves_unwritten_never_matches(recorded, dtype, fill):
     result = run(kernel, specs, golden)
     assert not result.passed
     assert "did not write 2 elements" in result.error
+
+
+def test_a_second_look_at_what_is_unwritten_starts_from_the_same_state(recorded):
+    """Else a kernel that adds to a tensor would have added twice."""
+
+    def kernel(x: torch.Tensor, total: InOut[torch.Tensor], y: Out[torch.Tensor]):
+        total += x
+        y[1:].copy_(total[1:] * 2)
+
+    result = run(kernel, accumulate_specs(), golden_accumulate)
+    assert "does not match golden: ['y']" in result.error
+    assert "did not write 1 elements" in result.error
 
 
 def test_poison_that_is_the_right_answer_is_no_fault(recorded):
@@ -479,6 +491,22 @@ def test_a_timeline_is_written_on_request(recorded):
     result = run(axpy, axpy_specs(), golden_axpy, config={"enable_chip_swimlane": 2})
     (trace,) = (result.work_dir / "timeline").glob("*.json")
     assert "traceEvents" in trace.read_text()
+
+
+def test_the_tensors_of_a_failing_run_are_kept_on_request(recorded, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPTEST_SAVE_FAILED", str(tmp_path / "kept"))
+    run(broken, axpy_specs(), golden_axpy)
+    kept = sorted(path.name for path in (tmp_path / "kept").rglob("*.safetensors"))
+    assert kept == ["inputs.safetensors", "y.safetensors"]
+
+
+def test_dumping_passes_of_what_is_not_compiled_is_noted(recorded, caplog):
+    logger.addHandler(caplog.handler)
+    try:
+        assert run(axpy, axpy_specs(), golden_axpy, config={"dump_passes": True}).passed
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "dump_passes: nothing is compiled" in caplog.text or torch.cuda.is_available()
 
 
 def test_with_guards_off_outputs_are_zeros(recorded):
