@@ -39,6 +39,7 @@ def run_module(
     limit_s: float,
     given: str = "",
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Ended:
     """Run ``python -m <words>`` with this process's import path, in a process group of its own.
 
@@ -47,9 +48,12 @@ def run_module(
         limit_s: seconds after which the whole group is ended.
         given: the child's standard input.
         environment: its variables; those of this process where None.
+        folder: what it may import from as well, last.
     """
     variables = dict(os.environ if environment is None else environment)
-    variables["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    importable = [path or str(Path.cwd()) for path in sys.path]
+    importable += [] if folder is None else [str(folder.absolute())]
+    variables["PYTHONPATH"] = os.pathsep.join(importable)
     with subprocess.Popen(  # noqa: S603 - this interpreter
         [sys.executable, "-m", *words],
         stdin=subprocess.PIPE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import tempfile
@@ -80,6 +82,7 @@ def build(extension: Extension) -> Path:
         reached = progress.read_text() if progress.is_file() else ""
     if reached != "imported" or ended.code:
         raise BuildError(_failure(extension, ended, reached))
+    _note_sources(extension)
     seconds = time.perf_counter() - begin
     logger.info("building %s ... %.1f s: %s", extension.path.name, seconds, extension.path)
     return extension.path
@@ -89,12 +92,18 @@ def load(name: str, folder: Path) -> ModuleType:
     """Import an extension that was built to ``folder``.
 
     Raises:
-        BuildError: it was not built yet, or it cannot be imported.
+        BuildError: it was not built yet, one of its sources was changed since, or it cannot be
+            imported.
     """
     check_name(name)
     path = Path(folder) / f"{name}.so"
     if not path.is_file():
         raise BuildError(f"{path} is not built yet: run the task's build first (python task.py)")
+    if changed := _changed_sources(path):
+        raise BuildError(
+            f"{path} was built before {changed} was changed: tests of it would judge the kernel "
+            "that was. Build it again (python task.py)"
+        )
     import torch  # noqa: F401 - its libraries are what the extension links to
 
     try:
@@ -102,6 +111,33 @@ def load(name: str, folder: Path) -> ModuleType:
     except ImportError as error:
         raise BuildError(f"{path} cannot be imported: {error}. Build it again.") from error
     return module
+
+
+def _note_sources(extension: Extension) -> None:
+    """Keep beside a module what it was built from."""
+    digests = {str(source): _digest(source) for source in extension.sources}
+    _sources_of(extension.path).write_text(json.dumps(digests, indent=1))
+
+
+def _changed_sources(path: Path) -> str:
+    """A source that is no longer what a module was built from; empty where none is known to be."""
+    try:
+        digests = json.loads(_sources_of(path).read_text())
+    except (OSError, ValueError):
+        return ""
+    for name, digest in digests.items() if isinstance(digests, dict) else ():
+        source = Path(name)
+        if source.is_file() and _digest(source) != digest:
+            return source.name
+    return ""
+
+
+def _sources_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _digest(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()
 
 
 def check_name(name: str) -> None:

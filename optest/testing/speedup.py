@@ -129,7 +129,7 @@ def _check(request: Request) -> None:
 
 def _build(request: Request) -> None:
     words = ["optest.testing.build_child", str(request.task)]
-    ended = _stage("build", words, request.limit_s)
+    ended = _stage(request, "build", words)
     if ended.code != 0:
         said = _last_lines(ended.said)
         raise NoSpeedupError(f"no speedup: the build failed ({ended.how}):\n{said}")
@@ -141,7 +141,7 @@ def _pytest(request: Request, stage: str, *options: str) -> _Run:
         words = ["pytest", str(request.task), *options]
         words += ["-p", "optest.testing.witness_plugin", f"--notes-out={notes}"]
         words += [f"--correctness-out={correct}", f"--performance-out={runtimes}"]
-        ended = _stage(stage, [*words, *request.pytest_args], request.limit_s)
+        ended = _stage(request, stage, [*words, *request.pytest_args])
         noted = witness.read(notes)
         run = _Run(noted.tests, noted.seen, _read(correct), _read(runtimes))
     if ended.code == _PYTEST_USAGE:
@@ -155,11 +155,12 @@ def _pytest(request: Request, stage: str, *options: str) -> _Run:
     return run
 
 
-def _stage(name: str, words: list[str], limit_s: float) -> child.Ended:
+def _stage(request: Request, name: str, words: list[str]) -> child.Ended:
     """One child; it is said on standard error that it has begun, and how long it took."""
     logger.info("%s ...", name)
     began = time.perf_counter()
-    ended = child.run_module(words, limit_s=limit_s)
+    # A task may import what it has built, and its neighbours, however pytest is configured.
+    ended = child.run_module(words, limit_s=request.limit_s, folder=request.task.parent)
     logger.info("%s ... %.1f s", name, time.perf_counter() - began)
     return ended
 

@@ -33,6 +33,7 @@ _COMPARISONS = (
     ("numpy", "array_equal"),
     ("numpy.testing", "assert_allclose"),
 )
+_LIBRARIES = frozenset({"numpy", "optest", "torch"})
 _MEASURES = ("measure_runtime", "measure_runtime_torch", "torch_profile")
 
 
@@ -138,10 +139,10 @@ class Notebook:
                 answer = compare(*args, **kwargs)
             finally:
                 self._busy = outer
+            frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way
             # A comparison that another is made of speaks for what that one was given.
-            if not outer and _held(answer):
-                first = args[:2] or tuple(kwargs.values())[:2]
-                self.compared(first, sys._getframe(1))  # noqa: SLF001 - documented, and the only way
+            if not outer and _held(answer) and not _is_library(frame):
+                self.compared(args[:2] or tuple(kwargs.values())[:2], frame)
             return answer
 
         return watched
@@ -213,6 +214,11 @@ def read(path: Path) -> Notes:
             own.compared |= shapes["compared"]
             own.near |= shapes["near"]
     return notes
+
+
+def _is_library(frame: FrameType) -> bool:
+    """Whether a library compares, for purposes of its own."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES
 
 
 def _held(answer: object) -> bool:

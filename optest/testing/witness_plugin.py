@@ -85,5 +85,5 @@ def _reason(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     words = crash.message if crash is not None else str(report.longrepr or "")
     if isinstance(report.longrepr, tuple):  # of a skip: file, line, words
-        words = report.longrepr[2]
+        words = report.longrepr[2].removeprefix("Skipped: ")
     return words.strip().partition("\n")[0][:_LONGEST]

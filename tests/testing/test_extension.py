@@ -213,3 +213,16 @@ def test_what_is_not_built_says_what_to_run(tmp_path):
     (tmp_path / "torn_kernel.so").write_bytes(b"\x7fELF")
     with pytest.raises(BuildError, match="cannot be imported"):
         TestBase.load_extension("torn_kernel", tmp_path)
+
+
+def test_a_source_that_was_changed_since_is_refused_until_it_is_built_again(compiled, tmp_path):
+    compiled(MODULE)
+    source = tmp_path / "unit_kernel.cpp"
+    assert TestBase.load_extension("unit_kernel", tmp_path).answer == 42
+    source.write_text(MODULE.replace("42", "43"))
+    with pytest.raises(BuildError, match=r"built before unit_kernel\.cpp was changed"):
+        TestBase.load_extension("unit_kernel", tmp_path)
+    source.write_text(MODULE)
+    assert TestBase.load_extension("unit_kernel", tmp_path).answer == 42
+    source.unlink()  # moved to another machine without its sources
+    assert TestBase.load_extension("unit_kernel", tmp_path).answer == 42

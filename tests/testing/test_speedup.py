@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import optest.tensors
 import optest.test_common
 from optest.cases import session as sessions
 from optest.cases.session import Session
@@ -170,6 +171,19 @@ def test_a_mark_lets_a_test_speak_that_holds_the_accumulated_dimension(judged):
     assert row.counted
 
 
+def test_the_tasks_neighbours_can_be_imported_however_pytest_is_configured(tmp_path):
+    (tmp_path / "neighbour.py").write_text("from mine import answer\n")
+    (tmp_path / "mine.py").write_text("answer = 42\nprint(answer)\n")
+    ended = child.run_module(["neighbour"], limit_s=60, folder=tmp_path)
+    assert ended == child.Ended(0, "42")
+
+
+def test_nothing_is_stated_where_nothing_may_be_timed(judged, monkeypatch):
+    monkeypatch.setenv("OPTEST_MODE", "check")
+    with pytest.raises(NoSpeedupError, match=r"(?s)no benchmark.*skipped: OPTEST_MODE=check"):
+        judged()
+
+
 @pytest.mark.parametrize(
     ("task", "changes", "words"),
     [
@@ -308,6 +322,13 @@ def test_comparisons_that_do_not_hold_are_not_noted(notes, compare):
     notebook.begin("t", compare)
     with sessions.using(Session(judged_by="")), contextlib.suppress(AssertionError):
         compare(torch.ones(3))
+    assert not read().seen
+
+
+def test_what_a_library_compares_for_itself_is_not_noted(notes):
+    notebook, read = notes
+    notebook.begin("t", None)
+    assert optest.tensors.same_bytes(torch.ones(3), torch.ones(3))
     assert not read().seen
 
 

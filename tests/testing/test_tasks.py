@@ -21,7 +21,9 @@ needs_compiler = pytest.mark.skipif(compiler.find(compiler.CXX) is None, reason=
 
 def _small(folder):
     """A copy of the tasks that times small shapes: what is shown does not hang on the size."""
-    shutil.copytree(TASKS, folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(
+        TASKS, folder, ignore=shutil.ignore_patterns("*.so", "*.so.json", "__pycache__")
+    )
     task = folder / "axpy_task.py"
     text = task.read_text()
     assert "BENCHMARK = (2048, 4096)" in text
