@@ -53,7 +53,8 @@ class ResultFile:
 
     def _replace(self) -> None:
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-        beside.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.found.items()]
+        beside.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         beside.replace(self._path)
 
     def _complaint(self, why: str | None) -> str:

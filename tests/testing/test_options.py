@@ -167,7 +167,7 @@ def test_runtime_parameters_decide_at_import(run, form):
 
 def test_workers_of_xdist_get_them_too(run):
     # A worker has no command line: upstream's tasks see no parameters there.
-    run("-n", "2", '--runtime_params={"n": 8}', process=True).assert_outcomes(passed=3)
+    run("-n", "1", '--runtime_params={"n": 8}', process=True).assert_outcomes(passed=3)
 
 
 def test_options_may_stand_in_the_configuration(run, pytester):

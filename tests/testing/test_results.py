@@ -163,7 +163,7 @@ def test_never(): pass
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_crash_leaves_what_was_known_and_says_which_test_it_was(run, pytester, workers):
-    words = ["-n", "2", "--max-worker-restart=0", "--dist=loadfile"] if workers else []
+    words = ["-n", "1", "--max-worker-restart=0"] if workers else []
     result = run(CRASH, *OUT, *words, process=True)
     assert result.ret != 0
     correct = json.loads((pytester.path / "c.json").read_text())
