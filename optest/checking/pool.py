@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from optest.checking import gate_engines, gate_look
@@ -227,34 +228,40 @@ class _Mapping:
         return self._bad_rows(mapping, pool)
 
     def _bad_rows(self, mapping: torch.Tensor, pool: torch.Tensor) -> str:
-        rows = pool.shape[int(self.ranked)] * self.block_size
+        rows = self.rows(pool)
         for rank, entries in enumerate(self._entries(mapping, pool)):
             where = f"mapping '{self.name}'" + (f" rank={rank}" if self.ranked else "")
-            if bool((below := entries < _UNMAPPED).any()):
-                value = int(entries[below][0])
-                return f"{where} holds {value}; only -1 is a negative sentinel"
-            if bool((beyond := entries >= rows).any()):
-                value = int(entries[beyond][0])
-                return f"{where} holds {value}, outside the physical row range [0, {rows})"
-            named = entries[entries >= 0].sort().values
-            if bool((twice := named[1:] == named[:-1]).any()):
-                return f"{where} names duplicate physical row {int(named[1:][twice][0])}"
+            if not entries.size:
+                continue
+            least, most = int(entries.min()), int(entries.max())
+            if least < _UNMAPPED:
+                return f"{where} holds {least}; only -1 is a negative sentinel"
+            if most >= rows:
+                return f"{where} holds {most}, outside the physical row range [0, {rows})"
+            times = np.bincount(entries[entries >= 0], minlength=1)
+            if times.max() > 1:
+                return f"{where} names duplicate physical row {int(times.argmax())}"
         return ""
 
-    def _entries(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
-        return mapping.to("cpu", torch.int64).reshape(self.ranks(pool), -1)
+    def _entries(self, mapping: torch.Tensor, pool: torch.Tensor) -> np.ndarray[Any, Any]:
+        # In numpy: torch would wake its threads for so little.
+        return mapping.to("cpu", torch.int64).reshape(self.ranks(pool), -1).numpy()
+
+    def rows(self, pool: torch.Tensor) -> int:
+        """Rows of one rank."""
+        return pool.shape[int(self.ranked)] * self.block_size
 
     def flags(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
         """uint8 [ranks * rows], 1 where a row is named."""
-        rows = pool.shape[int(self.ranked)] * self.block_size
-        flags = torch.zeros(self.ranks(pool) * rows, dtype=torch.uint8, device="cpu")
+        rows = self.rows(pool)
+        flags = np.zeros(self.ranks(pool) * rows, dtype=np.uint8)
         for rank, entries in enumerate(self._entries(mapping, pool)):
             flags[entries[entries >= 0] + rank * rows] = 1
-        return flags.to(pool.device)
+        return torch.from_numpy(flags).to(pool.device)
 
     def row(self, row: int, pool: torch.Tensor) -> str:
         """A row of all ranks in words."""
-        rank, own = divmod(row, pool.shape[int(self.ranked)] * self.block_size)
+        rank, own = divmod(row, self.rows(pool))
         return f"rank={rank} row={own}" if self.ranked else f"row={own}"
 
 
@@ -280,7 +287,7 @@ def _judge(  # noqa: PLR0913, PLR0917 - a comparator's parameters and the pair
         rows = _changed_rows(gate, table, mapping, actual)
         text = f"unmapped physical pool row changed: {rows} ({changed} elements in all)"
         return _failed(f"{allowance.kind} fail: {text}", changed, gate.pair.values)
-    compared = int(flags.sum()) * (gate.pair.values // len(flags))
+    compared = np.count_nonzero(flags.cpu().numpy()) * (gate.pair.values // len(flags))
     if not compared:
         return True, Detail("no row is mapped, none changed", mismatched=0, compared=0)
     if table.illegal:
