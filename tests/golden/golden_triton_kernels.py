@@ -89,7 +89,7 @@ def through_memory_kernel(table, y, BLOCK: tl.constexpr):
 def facts_kernel(x, y, BLOCK: tl.constexpr):
     """The dtype of an output is no read of it, and an index from memory is no pointer."""
     at = tl.arange(0, BLOCK)
-    row = tl.load(x + at).to(tl.int32)
+    row = tl.load(x.to(tl.pointer_type(y.dtype.element_ty)) + at).to(tl.int32)
     value = tl.where(at < 2, at, 0).to(y.dtype.element_ty)
     tl.store(y + row, value)
 
@@ -139,6 +139,23 @@ def alternating_kernel(x, y, z, n, BLOCK: tl.constexpr, BOTH: tl.constexpr = Tru
         if left == 1 and (BOTH or n > 2):
             tl.atomic_add(x + at, 1.0)
         left -= 1
+
+
+WRITES_Z = tl.constexpr(False)
+
+
+@triton.jit
+def switched_kernel(x, y, z, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    if WRITES_Z:
+        tl.store(z + at, tl.load(x + at))
+    tl.store(y + at, tl.load(x + at) if WRITES_Z else 1.0)
+
+
+@triton.jit
+def middle_kernel(x, BLOCK: tl.constexpr, y):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at))
 
 
 def inside():

@@ -134,6 +134,16 @@ def test_what_is_read_and_then_overwritten_is_read():
     assert seen(kernel, given("x"), given("old"), blank("y")) == expected
 
 
+def test_what_is_copied_from_a_tensor_full_of_poison_is_written():
+    """Tensors hold different poison in their later elements, too."""
+
+    def kernel(x, bias, y):
+        y[1:] = bias[1:]
+
+    expected = {"x": "in", "bias": "in", "y": "out"}
+    assert seen(kernel, given("x"), blank("bias"), blank("y")) == expected
+
+
 def test_an_input_without_init_value_is_no_output():
     def kernel(x, bias, y):
         y.copy_(x + bias)

@@ -27,6 +27,7 @@ from optest.ops.triton import activation, cache, gemm, norm, quant
         ("loop_kernel", {}, {"x": "in", "y": "out", "z": "out"}),
         ("block_kernel", {}, {"x": "in", "y": "out"}),
         ("alternating_kernel", {}, {"x": "inout", "y": "out", "z": "out"}),
+        ("switched_kernel", {}, {"x": "in", "y": "out", "z": "in"}),
         ("facts_kernel", {}, {"x": "in", "y": "out"}),
     ],
 )
@@ -38,6 +39,7 @@ def test_what_is_stored_to_is_an_output(kernel, constants, expected):
 
 def test_a_store_that_cannot_be_followed_is_said():
     assert access(kernels.through_memory_kernel, ["table", "y"], {}).lost
+    assert access(kernels.opaque_kernel, ["x", "y"], {}).lost
 
 
 @pytest.mark.parametrize(

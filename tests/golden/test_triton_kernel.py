@@ -95,6 +95,12 @@ def test_scalars_that_come_in_another_place_than_the_constants(tmp_path):
     assert torch.allclose(values["out"], expected, atol=1e-5)
 
 
+def test_a_constant_between_the_arguments(tmp_path):
+    fn = TritonKernel(kernels.middle_kernel, (1,), {"BLOCK": N})
+    values = run(fn, [tensor("x", torch.randn), tensor("y")], tmp_path)[1]
+    assert torch.equal(values["x"], values["y"])
+
+
 def test_what_is_added_to_is_read(tmp_path):
     specs = [tensor("x", torch.randn), tensor("total", torch.randn)]
     fn = TritonKernel(kernels.accumulate_kernel, (1,), {"BLOCK": N})
@@ -331,10 +337,9 @@ if __name__ == "__main__":
 
 def test_a_script_s_own_kernel_without_the_interpreter(tmp_path):
     """It compiles for others; running it on the CPU says what to set."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "run")],
+        [sys.executable, "-m", "script", str(tmp_path / "run")],
         env={**os.environ, "TRITON_INTERPRET": "0"},
         capture_output=True,
         text=True,
