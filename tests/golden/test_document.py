@@ -235,6 +235,27 @@ def test_a_comparator_overrides_the_default_for_its_output_alone(recorded):
     assert run(accumulate, accumulate_specs(), one_off, compare_fn=both).passed
 
 
+def test_the_example_of_the_document_adds_a_number(recorded):
+    """``values["a"]`` is what the kernel gets: a tensor would have another dtype in the sum."""
+    seen = []
+
+    def hello_world(x, a, y: Out[...]):
+        seen.append(type(a))
+        y.copy_(x + a)
+
+    def golden_hello_world(values):
+        seen.append(type(values["a"]))
+        values["y"][:] = values["x"] + values["a"]
+
+    specs = [
+        TensorSpec("x", [8], torch.float32, torch.randn),
+        ScalarSpec("a", torch.float32, 2.0),
+        TensorSpec("y", [8], torch.float32),
+    ]
+    assert run(fn=hello_world, specs=specs, golden_fn=golden_hello_world).passed
+    assert seen == [float, float]
+
+
 def test_a_measurement_passes_whatever_it_measures(recorded, capsys):
     def wrong(values):
         values["y"][:] = values["a"] * values["x"] + 1
@@ -254,6 +275,7 @@ def half_in_place(x: torch.Tensor, y: InOut[torch.Tensor]):
 
 def golden_zeros(values):
     values["y"][:2] = values["x"][:2]
+    values["y"][2:] = 0
 
 
 def golden_nan(values):
