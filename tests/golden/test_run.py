@@ -228,6 +228,21 @@ def test_an_output_that_the_kernel_never_writes_is_no_input_that_passes(recorded
     assert recorded.session.failures[0].status == "failed"
 
 
+def test_an_input_without_values_that_golden_fills_is_an_output_in_its_eyes(recorded):
+    """A Triton kernel that lost its store declares such an input, as this one does."""
+
+    def kernel(x: torch.Tensor, y: Out[torch.Tensor], z: torch.Tensor):
+        y.copy_(x)
+
+    def golden(values):
+        values["y"][:] = values["x"]
+        values["z"][:] = values["x"] + 1
+
+    specs = [TensorSpec("x", [8], torch.float32, torch.randn)]
+    specs += [TensorSpec(name, [8], torch.float32) for name in "yz"]
+    assert run(kernel, specs, golden).error.startswith("golden_fn fills z")
+
+
 class _Kernel:
     """Has no parameters of its own to hold specs against."""
 
