@@ -197,17 +197,27 @@ void gate_rows(Tensor actual, Tensor expected, Tensor flags) {
   const auto* const e = static_cast<const char*>(expected.data_ptr());
   auto* const out = static_cast<uint8_t*>(flags.data_ptr());
   const int64_t row_bytes = length * static_cast<int64_t>(actual.element_size());
+  const auto same = [&](int64_t row, int64_t n) {
+    const auto bytes = static_cast<size_t>(n * row_bytes);
+    return dense && std::memcmp(a + row * row_bytes, e + row * row_bytes, bytes) == 0;
+  };
+  const auto differs = [&](int64_t i) {
+    if (dense) return !same(i, 1);
+    GateRow row;
+    walk.runs(i * length, (i + 1) * length,
+              [&](const PairRun& run) { unequal(run, bounds, &row); });
+    return row.changed != 0;
+  };
+  // Most rows are equal: many are told at once.
+  const int64_t many = std::max<int64_t>(1, 16 * 1024 / row_bytes);
   parallel_rows(rows, row_bytes, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (dense) {
-        out[i] = std::memcmp(a + i * row_bytes, e + i * row_bytes,
-                             static_cast<size_t>(row_bytes)) != 0;
+    for (; begin < end; begin += many) {
+      const int64_t stop = std::min(end, begin + many);
+      if (same(begin, stop - begin)) {
+        std::memset(out + begin, 0, static_cast<size_t>(stop - begin));
         continue;
       }
-      GateRow row;
-      walk.runs(i * length, (i + 1) * length,
-                [&](const PairRun& run) { unequal(run, bounds, &row); });
-      out[i] = row.changed != 0;
+      for (int64_t i = begin; i < stop; ++i) out[i] = differs(i);
     }
   });
 }
