@@ -36,12 +36,16 @@ class NoSpeedupError(OptestError, RuntimeError):
 
 @dataclass(frozen=True)
 class Row:
-    """One benchmark: runtimes of kernel and reference in milliseconds, whether it counts."""
+    """One benchmark: runtimes of kernel and reference in milliseconds, whether it counts.
+
+    ``contended`` says that others wanted the processor while one of the two was timed.
+    """
 
     benchmark: str
     kernel_ms: tuple[float, ...]
     reference_ms: tuple[float, ...]
     counted: bool
+    contended: bool = False
 
     @property
     def speedup(self) -> float:
@@ -210,6 +214,7 @@ def _rows(kernel: _Run, timed: Sequence[str], reference: _Run, theirs: Sequence[
             tuple(kernel.runtimes[test]),
             tuple(reference.runtimes[test]),
             kernel.tests[test].counted,
+            kernel.tests[test].contended or reference.tests[test].contended,
         )
         for test in timed
         if test in theirs

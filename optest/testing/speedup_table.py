@@ -13,8 +13,12 @@ _RULE = "|:--|--:|--:|--:|:-:|--:|"
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The table, and a line that says what it comes to."""
-    return "\n".join([_HEAD, _RULE, *map(_line, rows), "", _overall(rows)])
+    """The table, what is to be said against it, and a line that says what it comes to."""
+    contended = [row.benchmark for row in rows if row.contended]
+    notes = [f"contended, so that the times are too long: {', '.join(contended)}"]
+    return "\n".join(
+        [_HEAD, _RULE, *map(_line, rows), "", *(notes if contended else ()), _overall(rows)]
+    )
 
 
 def _line(row: Row) -> str:

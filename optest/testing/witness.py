@@ -56,6 +56,7 @@ class Outcome:
         outcome: ``passed``, ``failed`` or ``skipped``, over all its phases.
         reason: the first line of why it did not pass.
         counted: it is the benchmark that the task is judged by.
+        contended: others wanted the processor while it timed.
         stands: it is marked ``benchmark_shape``.
         holds: sizes that the mark says it keeps of the benchmark's.
     """
@@ -64,6 +65,7 @@ class Outcome:
     outcome: str
     reason: str = ""
     counted: bool = False
+    contended: bool = False
     stands: bool = False
     holds: tuple[int, ...] = ()
 

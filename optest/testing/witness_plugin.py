@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from optest.testing.fixtures import store_of
 from optest.testing.tasks import task_of
 from optest.testing.witness import Notebook, Outcome, measures, watch
 
@@ -63,6 +64,7 @@ def pytest_runtest_makereport(
     if report.when == "teardown":
         outcome, reason = item.stash.get(_WORST, ("passed", ""))
         marks = list(item.iter_markers(MARK))
+        timings = store_of(item.config).of(item.nodeid).timings
         held = [mark.kwargs.get("holds", ()) for mark in marks]
         item.config.stash[_NOTEBOOK].tested(
             Outcome(
@@ -70,6 +72,7 @@ def pytest_runtest_makereport(
                 outcome,
                 reason,
                 counted=task_of(item).counted,
+                contended=any(timing.contended for timing in timings),
                 stands=bool(marks),
                 holds=tuple(size for sizes in held for size in _sizes(sizes)),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import posix
@@ -418,6 +419,12 @@ def test_the_table_says_what_it_comes_to(kernel, reference, trials, words):
     assert r"t[a\|b]" in text
     cells = [len(line.replace(r"\|", "").split("|")) for line in text.splitlines()[:3]]
     assert all(one == two for one, two in pairwise(cells))
+
+
+def test_times_that_others_have_lengthened_are_named_so():
+    quiet, busy = _row("a", 1, 2), dataclasses.replace(_row("b", 1, 2), contended=True)
+    assert "contended" not in speedup_table.table([quiet])
+    assert "contended, so that the times are too long: b\n" in speedup_table.table([quiet, busy])
 
 
 def test_what_does_not_count_is_named_so():
