@@ -17,7 +17,7 @@ from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
 from optest.golden.trial_poison import poisoned
 from optest.log import once
-from optest.tensors import bits
+from optest.tensors import bits, same_bytes
 
 if TYPE_CHECKING:
     from optest.golden.config import Config
@@ -85,8 +85,7 @@ class _KernelFailedError(Exception):
 def _observed(trial: _Trial, names: Sequence[str], blank: Sequence[str]) -> dict[str, str]:
     low = trial.run(dict.fromkeys(blank, 0))
     high = trial.run(dict.fromkeys(blank, 1))
-    written = low.written() | high.written()
-    written.intersection_update(names)
+    written = (low.written | high.written).intersection(names)
     doubtful = written if low.differs(high) else written.difference(blank)
     same = _repeatable(low, trial) if doubtful else {}
     found = dict.fromkeys(names, "in") | dict.fromkeys(written, "out")
@@ -105,9 +104,7 @@ class _Run:
         self.poisons = poisons
         self.before = before
         self.after = after
-
-    def written(self) -> set[str]:
-        return {name for name in self.after if not bool(self.kept(name).all())}
+        self.written = {name for name in after if not same_bytes(after[name], before[name])}
 
     def kept(self, name: str) -> torch.Tensor:
         """Elements that hold what they held."""
@@ -115,9 +112,12 @@ class _Run:
 
     def differs(self, other: _Run, same: Mapping[str, torch.Tensor] | None = None) -> bool:
         """Whether what was written differs, in elements that repeat where ``same`` tells them."""
-        return any(self._differs_in(name, other, (same or {}).get(name)) for name in self.after)
+        names = self.written | other.written
+        return any(self._differs_in(name, other, (same or {}).get(name)) for name in names)
 
     def _differs_in(self, name: str, other: _Run, same: torch.Tensor | None) -> bool:
+        if same_bytes(self.after[name], other.after[name]):
+            return False  # the rule for outputs, and quickly told of large ones
         written = ~(self.kept(name) & other.kept(name))
         differing = written & (bits(self.after[name]) != bits(other.after[name]))
         # Where nothing repeats nothing can be told, and what cannot be told counts as read.

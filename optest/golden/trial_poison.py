@@ -24,7 +24,7 @@ def poisoned(like: torch.Tensor, tensor: int, which: int) -> torch.Tensor:
         tensor: the tensor's number; others have other patterns.
         which: 0 or 1; the two differ in every element.
     """
-    made = torch.empty_like(like)
+    made = torch.empty_like(like, memory_format=torch.contiguous_format)
     length = min(_PERIOD, max(made.numel(), 1))
     draw = torch.randint(_STEPS, (length,), generator=torch.Generator().manual_seed(tensor))
     draw[0] = tensor % _STEPS  # tensors of one element each differ, too
@@ -44,9 +44,8 @@ def poisoned(like: torch.Tensor, tensor: int, which: int) -> torch.Tensor:
 def _filled(made: torch.Tensor, pattern: torch.Tensor) -> torch.Tensor:
     """``made`` with the pattern again and again."""
     values = pattern.to(made.dtype).to(made.device)
-    times = -(-made.numel() // values.numel())
-    if times > 1:
-        # As integers: torch does not repeat every 8-bit float.
-        seen = values if values.is_complex() else bits(values)
-        values = seen.repeat(times).view(made.dtype)
-    return made.copy_(values[: made.numel()].view(made.shape))
+    flat = made.view(-1)
+    rows = flat.numel() // values.numel()
+    flat[: rows * values.numel()].view(rows, values.numel()).copy_(values)
+    flat[rows * values.numel() :].copy_(values[: flat.numel() % values.numel()])
+    return made
