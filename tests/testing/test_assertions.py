@@ -145,6 +145,8 @@ def test_cosine_similarity_of_half_precision_does_not_overflow():
 def test_another_shape_is_refused_and_never_broadcast(shape):
     with pytest.raises(AssertionError, match="shapes differ"):
         assert_allclose(torch.ones(shape), torch.ones(1000))
+    with pytest.raises(AssertionError, match="shapes differ"):
+        assert_allclose(torch.ones(1000), torch.ones(shape))
     assert not all_close_with_slack(torch.ones(1000), torch.ones(shape))
     assert not cosine_similarity(torch.ones(1000), torch.ones(shape))
 
@@ -242,6 +244,12 @@ def test_arrays_and_numbers_are_taken(actual, expected):
     assert_allclose(actual, expected)
     with pytest.raises(AssertionError):
         assert_allclose(actual, expected * -1)
+
+
+def test_a_python_number_is_compared_in_fp64():
+    assert_allclose(0.1, np.float64(0.1), rtol=1e-12)  # as fp32 it would be off by 1e-8
+    with pytest.raises(AssertionError):
+        assert_allclose(0.1, np.float64(0.1) * (1 + 1e-9), rtol=1e-12, ratio_below_max_err=1.0)
 
 
 @pytest.mark.parametrize("value", [None, "1", [1.0], (torch.ones(1),), {}, object()], ids=repr)
