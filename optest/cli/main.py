@@ -17,7 +17,7 @@ def _root() -> None:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="optest")
 
 
 if __name__ == "__main__":
