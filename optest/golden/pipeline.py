@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from optest.cases import saved
 from optest.checking import Finding, Verdict
-from optest.errors import ClockError, RefusedError, UsageError
+from optest.errors import BuildError, ClockError, RefusedError, UsageError
 from optest.golden import (
     abi,
     bench,
@@ -82,11 +82,12 @@ class Pipeline:
             if device is not None:
                 self._supply.read_scalars()
             calls = Calls.wanted(self._config.bench, self._request.fn)
-        artifact = self._compiled()
-        with faults.setting_up():
-            self._fit(artifact)
-        if device is None:
-            return
+        with platform.current(device):
+            artifact = self._compiled()
+            if device is not None:
+                self._run_on(device, artifact, calls)
+
+    def _run_on(self, device: torch.device, artifact: Artifact, calls: Calls | None) -> None:
         host = self._supply.inputs()
         golden = self._supply.golden(host)
         if golden is not None and golden.unasked:
@@ -105,21 +106,23 @@ class Pipeline:
         config = dataclasses.replace(config, compile_only=request.compile_only)
         if request.runtime_dir is not None:
             return self._loaded(request.runtime_dir, config)
-        with stage("compile"), _results(), faults.setting_up():
+        with stage("compile"), _refusals():
             self.work_dir = workdir.make(identity.kernel_name(request.fn))
             made = kernel.compile_kernel(request.fn, self._specs, config, self.work_dir)
             self.work_dir = Path(made.output_dir)
             detail(f"work_dir: {self.work_dir}")
+            self._fit(made)
         return made
 
     def _loaded(self, folder: Path, config: Config) -> Artifact:
-        with faults.setting_up():
+        with _refusals():
             if not folder.is_dir():
                 raise UsageError(f"runtime_dir does not exist: {folder}")
             self.work_dir = folder
             say(f"runtime_only: skipping compile, using {folder}")
-            with _results():
-                return kernel.load_artifact(folder, self._request.fn, self._specs, config)
+            loaded = kernel.load_artifact(folder, self._request.fn, self._specs, config)
+            self._fit(loaded)
+        return loaded
 
     def _fit(self, artifact: Artifact) -> None:
         """Hold the specs against the kernel, and take the directions from it."""
@@ -127,8 +130,7 @@ class Pipeline:
         self._check_steps(artifact)
         if self._request.compile_only:
             return
-        with _results():
-            abi.stamp(artifact, self._specs)
+        abi.stamp(artifact, self._specs)
         self._request.check_comparators()
         assert self.work_dir is not None
         self._supply.check(self.work_dir)
@@ -150,7 +152,7 @@ class Pipeline:
     def _dispatched(
         self, artifact: Artifact, host: dict[str, torch.Tensor], device: torch.device
     ) -> Buffers:
-        with stage("runtime"), _results():
+        with stage("runtime"), faults.ending_on(ResultError):
             guarded = self._session.guards != "off"
             buffers = Buffers(self._specs, host, device, guarded=guarded)
             if saved.wanted():
@@ -245,8 +247,9 @@ class Pipeline:
             once("dump_passes: nothing is compiled for a GPU in this run; give compile_only=True")
 
 
-def _results() -> AbstractContextManager[None]:
-    return faults.ending_on(ResultError)
+def _refusals() -> AbstractContextManager[None]:
+    """Around what may run the kernel: a ValueError of its own is not ours to swallow."""
+    return faults.ending_on(UsageError, BuildError, ResultError)
 
 
 def _words(wrong: dict[str, Verdict], buffers: Buffers, golden: Golden) -> str:

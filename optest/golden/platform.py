@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ from optest.log import once
 from optest.native import triton_aot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optest.golden.config import Config
 
 _SIMULATORS = ("a2a3sim", "a5sim")
@@ -40,6 +43,16 @@ def device_of(config: Config) -> torch.device:
             "cuda:N or the machine's own arch, or compile_only=True to compile for another"
         )
     return _card(int(card[1]) if card and card[1] else config.device_id)
+
+
+@contextmanager
+def current(device: torch.device | None) -> Iterator[None]:
+    """Make a card the current one inside: Triton launches there, wherever the tensors are."""
+    if device is None or device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
 
 
 def targets_of(config: Config) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optest.checking import Tolerance
 from optest.errors import UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
@@ -64,6 +65,7 @@ class Request:
         if self.compile_only and self.runtime_dir is not None:
             raise UsageError("runtime_dir is incompatible with compile_only")
         self._check_specs()
+        Tolerance(self.rtol, self.atol)  # refuses what is no tolerance
         if self.golden_fn is not None and not callable(self.golden_fn):
             raise UsageError(
                 f"golden_fn is a {type(self.golden_fn).__name__}: expected a function that takes "

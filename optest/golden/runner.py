@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913, PLR0917 - upstream's signature
     options = Options.of(config)
     request = Request(
         fn=fn,
-        specs=specs,
+        specs=list(specs),
         golden_fn=golden_fn,
         golden_data=None if golden_data is None else Path(golden_data),
         config=options.config,

@@ -266,6 +266,7 @@ FAULTS = {
     "golden_data missing": ({"golden_data": "nowhere"}, "golden_data does not exist: nowhere"),
     "platform": ({"config": {"platform": "gfx942x"}}, "platform 'gfx942x' is not on this machine"),
     "ascend": ({"config": {"platform": "a2a3"}}, "platform 'a2a3' is not on this machine"),
+    "tolerance": ({"rtol": -1}, "rtol=-1"),
     "config value": ({"config": {"device_id": -1}}, "device_id=-1"),
     "kernel": ({"fn": _Kernel()}, "fn is a _Kernel"),
 }
@@ -294,6 +295,16 @@ def test_exceptions_of_golden_and_kernel_propagate_and_are_noted(recorded, kind,
     with pytest.raises(kind, match="mine"):
         run(**{"fn": axpy, "specs": axpy_specs(), "golden_fn": golden_axpy, **changes})
     assert [failure.status for failure in recorded.session.failures] == ["error"]
+    assert "mine" in recorded.session.failures[0].reason
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+def test_exceptions_propagate_also_of_a_kernel_that_is_observed_first(recorded, kind):
+    def kernel(a, x, y):
+        raise kind("mine")
+
+    with pytest.raises(kind, match="mine"):
+        run(kernel, axpy_specs(), golden_axpy)
     assert "mine" in recorded.session.failures[0].reason
 
 
