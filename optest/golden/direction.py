@@ -31,9 +31,6 @@ class Marked:
     direction: str
     of: object
 
-    def __call__(self) -> None:
-        """Never called: typing takes only callables for annotations in some versions."""
-
 
 if TYPE_CHECKING:
     In = Annotated[_T, "in"]

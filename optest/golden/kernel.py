@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from optest.errors import CheckFailedError, UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
+from optest.log import once
 
 if TYPE_CHECKING:
     import torch
@@ -86,11 +87,22 @@ def compile_kernel(
 
     made = _make(fn, specs, config, work_dir)
     abi.check(made, specs)
-    if config.compile_only and hasattr(made, "lower"):
-        made.lower()
+    if config.compile_only:
+        _lower(made, config)
     directions = made.declared if config.compile_only else made.directions
     artifact.write(made, specs, directions, work_dir)
     return made  # type: ignore[no-any-return]
+
+
+def _lower(made: Any, config: Config) -> None:  # noqa: ANN401 - an artifact of one of our kinds
+    lower = getattr(made, "lower", None)
+    if lower is not None:
+        lower()
+    elif config.targets:
+        once(
+            f"{made.name} is a {made.kind}: targets concern Triton kernels; C++ is built for this "
+            "machine where it is loaded"
+        )
 
 
 def load_artifact(

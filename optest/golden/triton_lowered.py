@@ -111,13 +111,17 @@ def _request(kernel: TritonKernel, specs: Sequence[Spec]) -> Request:
 
 def _type_of(spec: Spec) -> str:
     """Triton's name of an argument's type, with what a launch would know of its value."""
-    name = _TYPES.get(spec.dtype)
-    if name is None:
-        raise UsageError(f"{spec.name}: Triton has no type for {spec.dtype}")
     if isinstance(spec, TensorSpec):
-        return f"*{name}:{_ALIGNMENT}"
-    whole = not spec.dtype.is_floating_point and spec.dtype is not torch.bool
-    aligned = whole and not spec.compile_runtime and int(spec.to_python()) % _ALIGNMENT == 0
+        if spec.dtype not in _TYPES:
+            raise UsageError(f"{spec.name}: Triton has no type for {spec.dtype}")
+        return f"*{_TYPES[spec.dtype]}:{_ALIGNMENT}"
+    # A launch gets Python numbers, whatever narrower dtype they were rounded to.
+    if spec.dtype is torch.bool:
+        return "i1"
+    if spec.dtype.is_floating_point:
+        return "fp32"
+    name = "i64" if spec.dtype is torch.int64 else "i32"
+    aligned = not spec.compile_runtime and int(spec.to_python()) % _ALIGNMENT == 0
     return f"{name}:{_ALIGNMENT}" if aligned else name
 
 

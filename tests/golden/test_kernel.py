@@ -114,6 +114,14 @@ def test_compiling_only_runs_nothing(tmp_path):
     compiled(kernel, [X(), tensor("y")], tmp_path, compile_only=True)
 
 
+def test_targets_for_what_is_no_triton_kernel_are_said_to_mean_nothing(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr("optest.log.logger.propagate", True)
+    compiled(marked, [X(), W(), tensor("y")], tmp_path, compile_only=True, targets=("sm_90",))
+    assert "marked is a callable: targets concern Triton kernels" in caplog.text
+
+
 def one_result(x, w):
     return x * w
 

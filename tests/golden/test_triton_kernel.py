@@ -15,7 +15,7 @@ tl = pytest.importorskip("triton.language")
 import golden_triton_kernels as kernels  # noqa: E402
 
 from optest.errors import BuildError, UsageError  # noqa: E402
-from optest.golden import abi  # noqa: E402
+from optest.golden import abi, triton_lowered  # noqa: E402
 from optest.golden.config import Config  # noqa: E402
 from optest.golden.kernel import compile_kernel, load_artifact  # noqa: E402
 from optest.golden.scalar import ScalarSpec  # noqa: E402
@@ -240,6 +240,26 @@ def test_compiling_for_five_gpus(tmp_path):
         assert row["registers"] > 0
         assert f"| {target} " in table
     assert json.loads((tmp_path / "artifact.json").read_text())["directions"]["out"] == "out"
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (tensor("x", dtype=torch.bfloat16), "*bf16:16"),
+        (tensor("x", dtype=torch.float8_e5m2), "*fp8e5:16"),
+        (tensor("x", dtype=torch.bool), "*i1:16"),
+        (number("n", 48), "i32:16"),
+        (number("n", 47), "i32"),
+        (number("n", 48, compile_runtime=True), "i32"),
+        (number("n", 32, torch.int8), "i32:16"),
+        (number("n", 48, torch.int64), "i64:16"),
+        (number("n", 0.5, torch.float16), "fp32"),
+        (number("n", True, torch.bool), "i1"),
+    ],
+)
+def test_types_of_arguments(spec, name):
+    """As a launch would give them: aligned pointers, and what a number is that is compiled in."""
+    assert triton_lowered._type_of(spec) == name
 
 
 def test_constants_of_triton_and_defaults_reach_the_compiler(tmp_path):
