@@ -19,7 +19,20 @@ class TestBase:
     ::
 
         class TestRelu(TestBase):
-            def build(self, gpu_arch: str, **buildtime_params: Any) -> list[str]:  # noqa: ANN401, ARG002
+            def build(self, gpu_arch):
+                here = Path(__file__).parent
+                return self.compile_torch_extension("relu_kernel", "relu.cpp", here, gpu_arch)
+
+            def test_correctness(self, kernel, data): ...
+
+            @pytest.mark.performance
+            def test_benchmark(self, kernel, device, data, measure_runtime_torch): ...
+
+        if __name__ == "__main__":
+            TestRelu.main()
+    """
+
+    def build(self, gpu_arch: str, **buildtime_params: Any) -> list[str]:  # noqa: ANN401, ARG002
         """Build the kernel; nothing to do unless a task overrides it.
 
         Args:

@@ -104,11 +104,10 @@ def speedup(request: Request) -> list[Row]:
     for test in timed:
         if kernel.tests[test].counted:
             _require_checked(test, kernel, correctness)
-    reference = _pytest(
-        request, "reference: correctness", "--ref", "-m", f"not {names.PERFORMANCE}"
+    _require_correct(
+        _pytest(request, "reference: correctness", "--ref", *_CORRECTNESS), "the reference itself"
     )
-    _require_correct(reference, "the reference itself")
-    reference = _pytest(request, "reference: benchmark", "--ref", "-m", names.PERFORMANCE)
+    reference = _pytest(request, "reference: benchmark", "--ref", *_BENCHMARK)
     return _rows(kernel, timed, reference, _timed(reference))
 
 
