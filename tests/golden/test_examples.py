@@ -89,14 +89,6 @@ def test_a_broken_kernel_exits_1(script, tmp_path, name):
     assert "[RUN] FAIL" in done.stdout
 
 
-def test_another_shape_than_the_saved_one_is_refused(script):
-    path = FOLDER / "rmsnorm.py"
-    data = f"{work_dir(script(path, '-s', '4,100', '--save-data'))}/data"
-    done = script(path, "-s", "4,104", "--golden-data", data)
-    assert done.returncode == 1
-    assert "fingerprint.json: saved for other specs" in done.stderr
-
-
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_can_be_imported_without_torch(name):
     """Its kernel is imported by others, and by the process that compiles for other machines."""
