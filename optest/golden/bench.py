@@ -149,10 +149,21 @@ def run(artifact: Artifact, arguments: Sequence[Any], specs: Sequence[Spec], cal
     held = Snapshot(tensors_in(list(calls.reachable), arguments))
     _, timing = measure(func, arguments, plan=plan, snapshot=held)
     bench = Bench(calls.rounds, calls.warmup, timing)
+    _tell(bench, [*timing.notes, *_interpreted(artifact, arguments)])
+    return bench
+
+
+def _interpreted(artifact: Artifact, arguments: Sequence[Any]) -> list[str]:
+    on_gpu = any(isinstance(a, torch.Tensor) and a.is_cuda for a in arguments)
+    if on_gpu or getattr(artifact, "kind", "") != "triton kernel":
+        return []
+    return ["Triton's interpreter ran the kernel: the time is the interpreter's"]
+
+
+def _tell(bench: Bench, notes: Sequence[str]) -> None:
     detail(bench.headline())
     if rounds.raw_wanted():
         for at, us in enumerate(bench.per_round()):
             detail(f"eff_us round {at}: {us:.2f}")
-    for note in timing.notes:
+    for note in notes:
         detail(f"note: {note}")
-    return bench

@@ -16,7 +16,7 @@ from golden_kernels import (
     golden_axpy,
 )
 
-from optest.golden import InOut, Out, ScalarSpec, TensorSpec, run
+from optest.golden import InOut, Out, ScalarSpec, TensorSpec, TritonKernel, run
 from optest.golden.bench import Calls
 from optest.golden.rounds import Rounds
 from optest.log import _said
@@ -147,6 +147,24 @@ def test_a_kernel_that_remembers_answers_is_refused(recorded):
     assert not result.passed
     assert result.error.startswith("benchmark refused")
     assert recorded.session.failures
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled there")
+def test_the_time_of_an_interpreted_kernel_is_called_what_it_is(recorded, capsys):
+    from golden_triton_kernels import scale_kernel  # triton loads where it is used
+
+    specs = [
+        TensorSpec("x", [32], torch.float32, torch.randn),
+        TensorSpec("y", [32], torch.float32),
+        ScalarSpec("n", torch.int32, 32),
+    ]
+    kernel = TritonKernel(scale_kernel, (1,), constexprs={"FACTOR": 2, "BLOCK": 32})
+
+    def golden(values):
+        values["y"][:] = values["x"] * 2
+
+    assert run(kernel, specs, golden, config={"bench": {"rounds": 3, "warmup": 0}}).passed
+    assert "note: Triton's interpreter ran the kernel" in capsys.readouterr().out
 
 
 def stepped(**options):
