@@ -214,6 +214,7 @@ def test_arguments_that_pytest_refuses_are_a_usage_error(judged):
 
 X, W, OUT = (Shape((64, 96), "f32"), Shape((96, 32), "f32"), Shape((64, 32), "f32"))
 TIMED = Seen(given={X, W}, returned={OUT})
+HALVES = {Shape((64, 96), "f16"), Shape((96, 8), "f16")}
 HELD = {Shape((64, 96), "f32"), Shape((96, 8), "f32"), Shape((64, 8), "f32")}
 
 
@@ -238,6 +239,7 @@ HELD = {Shape((64, 96), "f32"), Shape((96, 8), "f32"), Shape((64, 8), "f32")}
         (TIMED, {"stands": True, "holds": (32,)}, Seen({OUT}, HELD), False),
         (TIMED, {"stands": True, "holds": (97,)}, Seen({OUT}, HELD), False),
         (TIMED, {"stands": True, "holds": (96,)}, Seen(set(), HELD), False),
+        (TIMED, {"stands": True, "holds": (96,)}, Seen({OUT}, HALVES), False),  # another dtype
         (TIMED, {"stands": True, "holds": (96,)}, Seen({OUT}, {Shape((96, 0), "f32"), X}), False),
         (TIMED, {}, Seen({OUT}, HELD), False),
         # The author's word, where nothing can be seen.
