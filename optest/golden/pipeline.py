@@ -82,10 +82,13 @@ class Pipeline:
             if device is not None:
                 self._supply.read_scalars()
             calls = Calls.wanted(self._config.bench, self._request.fn)
-        with platform.current(device):
-            artifact = self._compiled()
-            if device is not None:
-                self._run_on(device, artifact, calls)
+        try:
+            with platform.current(device):
+                artifact = self._compiled()
+                if device is not None:
+                    self._run_on(device, artifact, calls)
+        except ResultError as error:  # of a call that was observed, or of the one that counts
+            self._mismatch(str(error))
 
     def _run_on(self, device: torch.device, artifact: Artifact, calls: Calls | None) -> None:
         host = self._supply.inputs()
@@ -152,7 +155,7 @@ class Pipeline:
     def _dispatched(
         self, artifact: Artifact, host: dict[str, torch.Tensor], device: torch.device
     ) -> Buffers:
-        with stage("runtime"), faults.ending_on(ResultError):
+        with stage("runtime"):
             guarded = self._session.guards != "off"
             buffers = Buffers(self._specs, host, device, guarded=guarded)
             if saved.wanted():
@@ -220,7 +223,7 @@ class Pipeline:
         with stage("benchmark"):
             buffers.restore()
             try:
-                with faults.setting_up():
+                with faults.ending_on(UsageError):
                     self.bench = bench.run(artifact, buffers.arguments(), self._specs, calls)
             except (RefusedError, ClockError) as error:
                 reason = f"benchmark refused: {error}"
@@ -249,7 +252,7 @@ class Pipeline:
 
 def _refusals() -> AbstractContextManager[None]:
     """Around what may run the kernel: a ValueError of its own is not ours to swallow."""
-    return faults.ending_on(UsageError, BuildError, ResultError)
+    return faults.ending_on(UsageError, BuildError)
 
 
 def _words(wrong: dict[str, Verdict], buffers: Buffers, golden: Golden) -> str:

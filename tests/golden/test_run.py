@@ -20,7 +20,7 @@ from golden_kernels import (
 )
 
 from optest import expect_failure
-from optest.golden import InOut, Out, RunResult, ScalarSpec, TensorSpec, run
+from optest.golden import In, InOut, Out, RunResult, ScalarSpec, TensorSpec, run
 from optest.log import logger
 
 
@@ -337,6 +337,24 @@ def test_a_run_is_one_case_of_the_session(recorded):
 def test_expected_failures_fail_nothing(recorded):
     with expect_failure():
         assert not run(broken, axpy_specs(), golden_axpy).passed
+    assert not recorded.session.failures
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_result_that_does_not_fit_its_spec_is_a_failed_check(recorded, marked):
+    def observed(x):
+        return x[:2]
+
+    def declared(x: In[torch.Tensor]):
+        return x[:2]
+
+    specs = [
+        TensorSpec("x", [4], torch.float32, torch.randn),
+        TensorSpec("y", [4], torch.float32),
+    ]
+    with expect_failure():
+        result = run(declared if marked else observed, specs, lambda values: None)
+    assert "returned" in result.error
     assert not recorded.session.failures
 
 
