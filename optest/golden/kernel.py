@@ -139,11 +139,11 @@ def load_artifact(
 
 
 def _make(fn: Any, specs: Sequence[Spec], config: Config, work_dir: Path) -> Any:  # noqa: ANN401
-    from optest.golden import callable_kernel, torch_operator, triton_kernel
+    from optest.golden import callable_kernel, torch_operator, triton_compiled, triton_kernel
 
     launched = triton_kernel.with_grid(fn)
     if launched is not None:
-        return triton_kernel.make(launched, specs, config, work_dir)
+        return triton_compiled.make(launched, specs, config, work_dir)
     if torch_operator.is_operator(fn):
         return torch_operator.make(fn, specs, config, work_dir)
     if callable(fn):
