@@ -119,7 +119,7 @@ class Pipeline:
 
     def _loaded(self, folder: Path, config: Config) -> Artifact:
         with _refusals():
-            if not folder.is_dir():
+            if not workdir.is_folder(folder):
                 raise UsageError(f"runtime_dir does not exist: {folder}")
             self.work_dir = folder
             say(f"runtime_only: skipping compile, using {folder}")

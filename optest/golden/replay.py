@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from optest.cases import dump
 from optest.errors import UsageError
-from optest.golden import fingerprint
+from optest.golden import fingerprint, workdir
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
 from optest.log import logger
@@ -74,7 +74,7 @@ class Replay:
         Raises:
             UsageError: (a ValueError) a file that is missing or holds something else.
         """
-        if not self.folder.is_dir():
+        if not workdir.is_folder(self.folder):
             raise UsageError(f"golden_data does not exist: {self.folder}")
         scalars = [spec for spec in specs if isinstance(spec, ScalarSpec)]
         self._require(self._path("in", spec.name) for spec in scalars)

@@ -36,3 +36,11 @@ def make(kernel: str) -> Path:
         where = os.fspath(PARENT.absolute())
         raise UsageError(f"no work folder can be made in {where}: {error.strerror}") from None
     raise AssertionError("unreachable: the numbers do not end")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder; a name that no folder can have is one that is not there."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False

@@ -264,6 +264,8 @@ FAULTS = {
     "no comparator": ({"compare_fn": {"y": 1e-3}}, "expected a comparator"),
     "golden_fn": ({"golden_fn": 3}, "golden_fn is a int"),
     "golden_data missing": ({"golden_data": "nowhere"}, "golden_data does not exist: nowhere"),
+    "no name of a folder": ({"golden_data": "x" * 300}, "golden_data does not exist"),
+    "nor of an artifact's": ({"runtime_dir": "x" * 300}, "runtime_dir does not exist"),
     "platform": ({"config": {"platform": "gfx942x"}}, "platform 'gfx942x' is not on this machine"),
     "ascend": ({"config": {"platform": "a2a3"}}, "platform 'a2a3' is not on this machine"),
     "tolerance": ({"rtol": -1}, "rtol=-1"),
