@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from optest import arch
+from optest import arch, settings
 from optest.errors import BuildError, UsageError
 from optest.log import logger
 from optest.native import compiler
@@ -61,6 +61,8 @@ def build(extension: Extension) -> Path:
             stays.
     """
     environment = _environment(extension.gpu_arch)
+    if settings.get_str("OPTEST_NATIVE") == "off":
+        raise BuildError(f"cannot build {extension.name}: OPTEST_NATIVE=off switches compilers off")
     with tempfile.TemporaryDirectory(prefix="optest-build-") as folder:
         progress = Path(folder) / "progress"
         request = Request(

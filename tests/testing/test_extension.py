@@ -226,3 +226,9 @@ def test_a_source_that_was_changed_since_is_refused_until_it_is_built_again(comp
     assert TestBase.load_extension("unit_kernel", tmp_path).answer == 42
     source.unlink()  # moved to another machine without its sources
     assert TestBase.load_extension("unit_kernel", tmp_path).answer == 42
+
+
+def test_where_native_code_is_switched_off_nothing_is_built(compiled, monkeypatch):
+    monkeypatch.setenv("OPTEST_NATIVE", "off")
+    with pytest.raises(BuildError, match="OPTEST_NATIVE=off"):
+        compiled(MODULE)
