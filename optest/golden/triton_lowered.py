@@ -16,6 +16,7 @@ from optest import dtypes
 from optest.errors import BuildError, UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
+from optest.golden.triton_kernel import TritonKernel, function
 from optest.log import logger
 from optest.native.triton_aot import Compiled, Request, compile_kernels
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import types
 
     from optest.golden.kernel import Spec
-    from optest.golden.triton_kernel import TritonKernel
 
 FOLDER = "compiled"
 _TYPES = {
@@ -148,8 +148,6 @@ def _defaults(kernel: TritonKernel, given: set[str]) -> dict[str, bool | int | f
 
 def _reference(kernel: TritonKernel) -> str:
     """Where another process finds the kernel: ``module:name``, or ``file.py:name`` of a script."""
-    from optest.golden.triton_kernel import function
-
     python = function(kernel.kernel)
     if python.__qualname__ != python.__name__:
         raise UsageError(
