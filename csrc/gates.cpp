@@ -2,6 +2,7 @@
 // pool that must not change, and the distribution of the errors.
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -43,6 +44,8 @@ struct SpreadThresholds {
 
 // A bin for each bf16 number that is not negative; what one thread has counted.
 constexpr int64_t kBins = 1 << 15;
+constexpr uint32_t kCopyBits = 1;
+constexpr uint32_t kCopies = 1 << kCopyBits;  // of each bin, side by side
 struct SpreadPart {
   uint32_t* absolute;
   uint32_t* relative;
@@ -238,7 +241,7 @@ class Spread {
     const uint32_t* const sides[] = {part.absolute, part.relative, part.expected};
     for (int side = 0; side < 3; ++side) {
       int64_t* const to = bins_ + side * kBins;
-      for (int64_t i = 0; i < kBins; ++i) to[i] += sides[side][i];
+      for (int64_t i = 0; i < kBins * kCopies; ++i) to[i / kCopies] += sides[side][i];
       to[0] -= part.left_out;
     }
     bins_[0] += part.equal;
@@ -301,17 +304,27 @@ void gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor bins,
   const SpreadKernel kernel = spread_kernel(actual);
   const Walk walk(actual, expected);
   Spread all(bins, counts, numbers, above);
-  // Long enough for its bins to cost nothing beside it, short enough for 32 bits to count it.
-  constexpr int64_t piece = int64_t{1} << 21;
-  parallel_pieces(actual.numel(), piece, [&](int64_t begin, int64_t end) {
-    std::vector<uint32_t> own(3 * kBins);
-    for (; begin < end; begin += piece) {
-      const int64_t stop = std::min(end, begin + piece);
+  const int64_t count = actual.numel();
+  constexpr int64_t piece = 1 << 16;
+  const int64_t pieces = (count + piece - 1) / piece;
+  const int64_t workers = std::min<int64_t>(torch::stable::get_num_threads(), pieces);
+  std::atomic<int64_t> next{0};
+  torch::stable::parallel_for(0, workers, 1, [&](int64_t, int64_t) {
+    constexpr int64_t side = kBins * kCopies;
+    std::vector<uint32_t> own(3 * side);
+    SpreadPart part{own.data(), own.data() + side, own.data() + 2 * side};
+    int64_t elements = 0;
+    for (int64_t i = next++; i < pieces; i = next++) {
+      const int64_t stop = std::min(count, (i + 1) * piece);
+      walk.runs(i * piece, stop, [&](const PairRun& run) { kernel(run, levels, &part); });
+      elements += stop - i * piece;
+      if (elements >> 31 == 0) continue;  // as far as 32 bits count
+      all.add(part, elements, levels);
       std::fill(own.begin(), own.end(), 0);
-      SpreadPart part{own.data(), own.data() + kBins, own.data() + 2 * kBins};
-      walk.runs(begin, stop, [&](const PairRun& run) { kernel(run, levels, &part); });
-      all.add(part, stop - begin, levels);
+      part = {own.data(), own.data() + side, own.data() + 2 * side};
+      elements = 0;
     }
+    all.add(part, elements, levels);
   });
 }
 
