@@ -28,7 +28,7 @@ def write(
         "specs": [_described(spec) for spec in specs],
         "seed": seed,
         "golden": getattr(golden_fn, "__name__", None),
-        "golden_sha256": None if golden_fn is None else source.fingerprint(golden_fn),
+        "golden_sha256": _source_of(golden_fn),
     }
     (folder / FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
@@ -49,7 +49,7 @@ def check(folder: Path, specs: Sequence[Spec], golden_fn: Callable[..., object] 
         raise UsageError(
             f"{path}: saved for other specs: {'; '.join(found)}. Save the run anew (save_data)."
         )
-    now = None if golden_fn is None else source.fingerprint(golden_fn)
+    now = _source_of(golden_fn)
     then = record["golden_sha256"]
     if now is not None and then is not None and now != then:
         raise UsageError(
@@ -58,6 +58,10 @@ def check(folder: Path, specs: Sequence[Spec], golden_fn: Callable[..., object] 
             "golden_fn=None to compare with what was saved as it is."
         )
     return True
+
+
+def _source_of(golden_fn: Callable[..., object] | None) -> str | None:
+    return None if golden_fn is None else source.fingerprint(golden_fn, constants=True)
 
 
 def _described(spec: Spec) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -12,18 +13,25 @@ from typing import Any
 _MAX_LAYERS = 10
 
 
-def fingerprint(fn: object) -> str | None:
+def fingerprint(fn: object, *, constants: bool = False) -> str | None:
     """SHA-256 of the kernel's source and of the functions of its own file that it names.
+
+    With ``constants`` also of the numbers and texts from outside that these name: not for a kernel
+    that counts its calls in one.
 
     None where there is no source to read: built-in functions, and what was typed at a prompt.
     """
     root = function_of(fn)
     if root is None:
         return None
-    sources = {text_of(one) for one in _reached(root)}
+    reached = _reached(root)
+    sources = {text_of(one) for one in reached}
     if None in sources:
         return None
-    return hashlib.sha256("\0".join(sorted(filter(None, sources))).encode()).hexdigest()
+    parts = sorted(filter(None, sources))
+    if constants:
+        parts += sorted({f"{name}={value!r}" for one in reached for name, value in _plain(one)})
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @functools.lru_cache(maxsize=512)
@@ -64,12 +72,26 @@ def _reached(root: types.FunctionType) -> list[types.FunctionType]:
         if function in found:
             continue
         found.append(function)
-        for name in _names(function.__code__):
-            value = function.__globals__.get(name)
+        for _, value in _named(function):
             callee = function_of(value) if callable(value) and not inspect.isclass(value) else None
             if callee is not None and callee.__globals__ is root.__globals__:
                 ahead.append(callee)
     return found
+
+
+def _plain(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    """Numbers and texts from outside the function that it names."""
+    return ((n, v) for n, v in _named(function) if isinstance(v, (bool, int, float, complex, str)))
+
+
+def _named(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    """What the function's code names from outside itself: globals, and its closure's variables."""
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not bound yet
+            yield name, cell.cell_contents
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

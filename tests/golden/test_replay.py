@@ -243,6 +243,36 @@ def test_an_edited_golden_function_is_refused_and_none_is_not(recorded, saved):
     assert run(axpy, axpy_specs(), golden_data=saved).passed
 
 
+FACTOR = 1.0
+
+
+def doubled(x):
+    return x * FACTOR
+
+
+def golden_by_helper(values):
+    values["y"][:] = doubled(values["x"]) * values["a"]
+
+
+@pytest.mark.parametrize("where", ["constant", "helper", "closure"])
+def test_what_a_golden_function_names_is_part_of_its_source(recorded, monkeypatch, where):
+    def made(by):
+        def golden(values):
+            values["y"][:] = values["x"] * values["a"] * by
+
+        return golden
+
+    golden = made(1.0) if where == "closure" else golden_by_helper
+    data = run(axpy, axpy_specs(), golden, save_data=True).work_dir / "data"
+    assert run(axpy, axpy_specs(), golden, golden_data=data).passed
+    if where == "constant":
+        monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    if where == "helper":
+        monkeypatch.setitem(globals(), "doubled", lambda x: x + x)
+    golden = made(2.0) if where == "closure" else golden_by_helper
+    assert "changed since" in run(axpy, axpy_specs(), golden, golden_data=data).error
+
+
 def test_a_folder_without_fingerprint_is_taken_on_trust(recorded, saved):
     (saved / "fingerprint.json").unlink()
     assert run(axpy, axpy_specs(), golden_axpy, golden_data=saved).passed
