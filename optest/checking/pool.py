@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from optest.checking.allowance import Allowance, illegal, indented, refused, unl
 from optest.checking.comparators import Detail
 from optest.checking.domain import domain_of
 from optest.checking.gate import Allclose, Gate, RelativeDifference, Rows
+from optest.checking.mapping import RowMapping
 from optest.checking.pair import Pair, pack_of
-from optest.checking.parameters import flag, limit, number, share, whole
+from optest.checking.parameters import limit, number, share
 from optest.checking.ratio import bound_of
-from optest.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from optest.checking.comparators import Comparator
     from optest.checking.gate import GateTable
 
-_UNMAPPED = -1
 _SHOWN_ROWS = 10
 
 
@@ -68,7 +67,7 @@ def mapped_pool_ratio_allclose(  # noqa: PLR0913 - upstream's signature
     for name, value in (("atol", atol), ("rtol", rtol)):
         if value is not None:
             number(name, value)
-    mapping = _Mapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
+    mapping = RowMapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
     return _PoolAllclose(mapping, atol, rtol, share("max_error_ratio", max_error_ratio))
 
 
@@ -101,7 +100,7 @@ def mapped_pool_ratio_reldiff(  # noqa: PLR0913 - upstream's signature
     Raises:
         UsageError: (a ``ValueError``) a parameter that can have no meaning.
     """
-    mapping = _Mapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
+    mapping = RowMapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
     return _PoolReldiff(
         mapping,
         number("diff_thd", diff_thd, above=True),
@@ -112,7 +111,7 @@ def mapped_pool_ratio_reldiff(  # noqa: PLR0913 - upstream's signature
 
 @dataclass(frozen=True)
 class _PoolAllclose:
-    mapping: _Mapping
+    mapping: RowMapping
     atol: float | None
     rtol: float | None
     max_error_ratio: float
@@ -142,7 +141,7 @@ class _PoolAllclose:
 
 @dataclass(frozen=True)
 class _PoolReldiff:
-    mapping: _Mapping
+    mapping: RowMapping
     diff_thd: float
     pct_thd: float
     max_diff_hd: float
@@ -170,107 +169,12 @@ class _PoolReldiff:
         return _judge(actual, expected, inputs, self.mapping, rule, allowance)
 
 
-@dataclass(frozen=True)
-class _Mapping:
-    """Where the mapping is, and how the pool it names rows of is laid out."""
-
-    name: str
-    shape: tuple[int, ...]
-    block_size: int
-    ranked: bool
-    pool: str
-
-    @classmethod
-    def of(
-        cls, name: str, shape: Sequence[int], block_size: int, ranked: bool, pool: str
-    ) -> _Mapping:
-        for parameter, value in (("mapping_name", name), ("pool_name", pool)):
-            if not isinstance(value, str) or not value:
-                raise UsageError(f"{parameter}={value!r}: expected a name.")
-        if not isinstance(shape, Sequence) or isinstance(shape, str):
-            raise UsageError(f"mapping_shape={shape!r}: expected the sizes of the mapping.")
-        sizes = tuple(whole("mapping_shape", size, 0) for size in shape)
-        flag("leading_rank_axis", ranked)
-        if ranked and not sizes:
-            raise UsageError(f"mapping_shape={shape!r}: expected the number of ranks first.")
-        return cls(name, sizes, whole("block_size", block_size, 1), ranked, pool)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.pool}, mapping={self.name}, mapping_shape={self.shape}, "
-            f"block_size={self.block_size}, leading_rank_axis={self.ranked}"
-        )
-
-    def ranks(self, pool: torch.Tensor) -> int:
-        return pool.shape[0] if self.ranked else 1
-
-    def refusal(self, pool: torch.Tensor, inputs: Mapping[str, object]) -> str:
-        """Why the mapping does not fit the pool; empty where it does."""
-        first = int(self.ranked)
-        dims = "[ranks, blocks, block_size, ...]" if self.ranked else "[blocks, block_size, ...]"
-        if pool.ndim < first + 2 or pool.shape[first + 1] != self.block_size:
-            return (
-                f"{self.pool} has shape {tuple(pool.shape)}, expected {dims} with "
-                f"block_size={self.block_size}"
-            )
-        mapping = inputs.get(self.name)
-        if not isinstance(mapping, torch.Tensor):
-            return (
-                f"compare_fn misconfigured: mapping_name='{self.name}' is no tensor among the "
-                f"inputs (inputs={list(inputs)})"
-            )
-        if mapping.is_floating_point() or mapping.is_complex() or mapping.dtype == torch.bool:
-            return f"mapping '{self.name}' must have an integer dtype, got {mapping.dtype}"
-        if tuple(mapping.shape) != self.shape:
-            return f"mapping '{self.name}' must have shape {self.shape}, got {tuple(mapping.shape)}"
-        if self.ranked and self.shape[0] != pool.shape[0]:
-            return f"mapping '{self.name}' has {self.shape[0]} ranks, {self.pool} {pool.shape[0]}"
-        return self._bad_rows(mapping, pool)
-
-    def _bad_rows(self, mapping: torch.Tensor, pool: torch.Tensor) -> str:
-        rows = self.rows(pool)
-        for rank, entries in enumerate(self._entries(mapping, pool)):
-            where = f"mapping '{self.name}'" + (f" rank={rank}" if self.ranked else "")
-            if not entries.size:
-                continue
-            least, most = int(entries.min()), int(entries.max())
-            if least < _UNMAPPED:
-                return f"{where} holds {least}; only -1 is a negative sentinel"
-            if most >= rows:
-                return f"{where} holds {most}, outside the physical row range [0, {rows})"
-            times = np.bincount(entries[entries >= 0], minlength=1)
-            if times.max() > 1:
-                return f"{where} names duplicate physical row {int(times.argmax())}"
-        return ""
-
-    def _entries(self, mapping: torch.Tensor, pool: torch.Tensor) -> np.ndarray[Any, Any]:
-        # In numpy: torch would wake its threads for so little.
-        return mapping.to("cpu", torch.int64).reshape(self.ranks(pool), -1).numpy()
-
-    def rows(self, pool: torch.Tensor) -> int:
-        """Rows of one rank."""
-        return pool.shape[int(self.ranked)] * self.block_size
-
-    def flags(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
-        """uint8 [ranks * rows], 1 where a row is named."""
-        rows = self.rows(pool)
-        flags = np.zeros(self.ranks(pool) * rows, dtype=np.uint8)
-        for rank, entries in enumerate(self._entries(mapping, pool)):
-            flags[entries[entries >= 0] + rank * rows] = 1
-        return torch.from_numpy(flags).to(pool.device)
-
-    def row(self, row: int, pool: torch.Tensor) -> str:
-        """A row of all ranks in words."""
-        rank, own = divmod(row, self.rows(pool))
-        return f"rank={rank} row={own}" if self.ranked else f"row={own}"
-
-
 @torch.no_grad()
 def _judge(  # noqa: PLR0913, PLR0917 - a comparator's parameters and the pair
     actual: torch.Tensor,
     expected: torch.Tensor,
     inputs: Mapping[str, object],
-    mapping: _Mapping,
+    mapping: RowMapping,
     rule: Allclose | RelativeDifference,
     allowance: Allowance,
 ) -> tuple[bool, str]:
@@ -309,7 +213,7 @@ def _gate(
     return Gate(pair, domain_of(a.dtype, b.dtype), rule, rows=Rows(flags, a.shape[1]))
 
 
-def _changed_rows(gate: Gate, table: GateTable, mapping: _Mapping, pool: torch.Tensor) -> str:
+def _changed_rows(gate: Gate, table: GateTable, mapping: RowMapping, pool: torch.Tensor) -> str:
     sizes = pool.shape[: int(mapping.ranked) + 2]
     rows: dict[str, None] = {}
     for coordinates in gate_look.changed_blocks(gate, table):
