@@ -26,6 +26,8 @@ from optest.timing.reach import direct_tensors
 from optest.timing.samples import spread_us
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from optest.timing.clock import Before, Clock, Reading, Target
@@ -125,10 +127,10 @@ class Controls:
         self.calls += reading.calls
         return reading
 
-    def _seen(self, floats: FloatInputs) -> float:
-        """Time of a call on the values of the call before; made again where it was preempted."""
+    def _after(self, write: Callable[[], object]) -> float:
+        """Time of a call after ``write``; both made again where the call was preempted."""
         for _ in range(_TRIES):
-            floats.rewrite()
+            write()
             self.inputs.restore_written()
             reading = self._reading()
             if not reading.preempted[0]:
@@ -139,19 +141,15 @@ class Controls:
         new: list[float] = []
         seen: list[float] = []
         for number in range(_ROUNDS):
-            floats.change()
-            new.append(self._call()[0])
-            seen += [self._seen(floats) for _ in range(1 + number)]
+            new.append(self._after(floats.change))
+            seen += [self._after(floats.rewrite) for _ in range(1 + number)]
         _refuse_if_apart(new, seen, "the first call on new inputs")
 
     def _time_scaled_against_given(self, floats: FloatInputs) -> None:
         """For a kernel that knows the answer to one input only; order and signs stay the same."""
-        scaled = []
         self.inputs.snapshot.restore()
-        given = [self._seen(floats) for _ in range(_ROUNDS)]
-        for _ in range(_ROUNDS):
-            floats.scale()
-            scaled.append(self._call()[0])
+        given = [self._after(floats.rewrite) for _ in range(_ROUNDS)]
+        scaled = [self._after(floats.scale) for _ in range(_ROUNDS)]
         _refuse_if_apart(scaled, given, "a call on the same inputs scaled down")
 
 

@@ -57,26 +57,36 @@ class FloatInputs:
         """Scale the tensors only: the order of their elements stays, and all that depends on it."""
         with torch.no_grad():
             for tensor in self._tensors:
-                _scale(tensor)
+                _scale(tensor, _some_scale())
 
     def rewrite(self) -> None:
-        """Write every tensor's own values back into it: only the caches see a change."""
+        """Write every tensor's own values back into it, by what ``change`` does.
+
+        Only then do caches, and the threads that torch keeps ready, meet the next call alike.
+        """
         with torch.no_grad():
             for tensor in self._tensors:
-                head = _head(tensor)
-                head.copy_(head.clone())
+                head = bits(_head(tensor))
+                old = head.clone()
+                head.copy_(torch.roll(old, old.numel()))
+                _scale(tensor, 1.0)
+                torch.equal(head, old)
 
     def _change(self, tensor: torch.Tensor) -> bool:
         head = bits(_head(tensor))
         old = head.clone()
         head.copy_(torch.roll(old, _random.randrange(1, 1 + old.numel())))
-        _scale(tensor)
+        _scale(tensor, _some_scale())
         return not torch.equal(head, old)
 
 
-def _scale(tensor: torch.Tensor) -> None:
+def _scale(tensor: torch.Tensor, factor: float) -> None:
     if tensor.element_size() > 1:
-        tensor.mul_(_random.uniform(_LEAST_SCALE, _MOST_SCALE))
+        tensor.mul_(factor)
+
+
+def _some_scale() -> float:
+    return _random.uniform(_LEAST_SCALE, _MOST_SCALE)
 
 
 def _is_float(tensor: torch.Tensor) -> bool:
