@@ -10,7 +10,7 @@ from optest.golden.held import HeldInputs
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
 from optest.guards import poison
-from optest.tensors import Snapshot
+from optest.tensors import Snapshot, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +47,7 @@ class Buffers:
                 self.tensors[spec.name] = self._tensor(spec, host)
         self._inputs = HeldInputs(specs, self.tensors)
         self._state = Snapshot(self.tensors[name] for name in self._inouts())
+        self._memory = {name: storage_of(tensor) for name, tensor in self.tensors.items()}
 
     def _tensor(self, spec: TensorSpec, host: Mapping[str, torch.Tensor]) -> torch.Tensor:
         if spec.is_input:
@@ -69,6 +70,7 @@ class Buffers:
 
     def run(self, dispatch: Callable[..., object]) -> None:
         """Call the kernel, twice where it seems to leave an output unwritten."""
+        self.unwritten.clear()
         self._call(dispatch, poison.BUFFERS)
         if not self._guarded:
             return
@@ -98,6 +100,10 @@ class Buffers:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
+    def moved(self) -> list[str]:
+        """Names of tensors that the kernel gave other memory than they had."""
+        return [name for name, was in self._memory.items() if storage_of(self.tensors[name]) != was]
 
     def changed_inputs(self) -> list[str]:
         """Names of pure inputs that the kernel changed."""

@@ -32,22 +32,23 @@ class Pairs:
     atol: float
 
     def judge(self, name: str, comparator: Comparator | None) -> Verdict:
-        """The verdict on one output, and a line about it on standard output.
+        """The verdict on one output, and a line about it on standard output; see ``verdict``."""
+        verdict = self.verdict(name, comparator)
+        detail(_line(name, self.actual[name], comparator, verdict))
+        return verdict
+
+    def verdict(self, name: str, comparator: Comparator | None) -> Verdict:
+        """The verdict on one output.
 
         Raises:
             TypeError: the comparator returned something other than ``(bool, str)``.
         """
+        if comparator is None:
+            return allclose(self.actual[name], self.expected[name], self.rtol, self.atol)
         try:
-            verdict = self._verdict(name, comparator)
-        except AssertionError as error:  # a comparator that asserts in place of answering
-            verdict = Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
-        detail(_line(name, self.actual[name], comparator, verdict))
-        return verdict
-
-    def _verdict(self, name: str, comparator: Comparator | None) -> Verdict:
-        if comparator is not None:
             return self._by(comparator, name)
-        return allclose(self.actual[name], self.expected[name], self.rtol, self.atol)
+        except AssertionError as error:  # a comparator that asserts in place of answering
+            return Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
 
     def _by(self, comparator: Comparator, name: str) -> Verdict:
         actual, expected = self.actual[name], self.expected[name]

@@ -101,8 +101,10 @@ class Pipeline:
         buffers = self._dispatched(artifact, host, device)
         self._validate(buffers, host, golden)
         self._trace(artifact, buffers)
-        if calls is not None:
-            self._benchmark(artifact, buffers, calls)
+        timed = calls is not None and self._benchmark(artifact, buffers, calls)
+        # A kernel that steps may rely on never getting a value again.
+        if timed and golden is not None and not self._request.stepped:
+            self._require_right_still(artifact, buffers, host, golden)
 
     def _compiled(self) -> Artifact:
         request, config = self._request, self._config
@@ -161,6 +163,11 @@ class Pipeline:
             if saved.wanted():
                 self._case.inputs.extend(buffers.tensors.values())
             buffers.run(artifact.dispatch)
+        if moved := buffers.moved():
+            self._mismatch(
+                f"the kernel put other memory in place of {', '.join(moved)} (set_, resize_ or "
+                ".data): whoever calls it holds the memory that it was given"
+            )
         if changed := buffers.changed_inputs():
             self._mismatch(f"the kernel changed its inputs: {', '.join(changed)}")
         return buffers
@@ -179,13 +186,7 @@ class Pipeline:
             return
         self.checked = True
         with stage("validate"):
-            pairs = judging.Pairs(
-                buffers.outputs(golden.outputs),
-                golden.outputs,
-                self._compare_inputs(host),
-                self._request.rtol,
-                self._request.atol,
-            )
+            pairs = self._pairs(buffers, host, golden)
             wrong = {}
             for name in pairs.actual:
                 verdict = self._judged(pairs, name)
@@ -193,6 +194,17 @@ class Pipeline:
                     wrong[name] = verdict
         if wrong:
             raise Mismatched(_words(wrong, buffers, golden))
+
+    def _pairs(
+        self, buffers: Buffers, host: dict[str, torch.Tensor], golden: Golden
+    ) -> judging.Pairs:
+        return judging.Pairs(
+            buffers.outputs(golden.outputs),
+            golden.outputs,
+            self._compare_inputs(host),
+            self._request.rtol,
+            self._request.atol,
+        )
 
     def _compare_inputs(self, host: dict[str, torch.Tensor]) -> dict[str, object]:
         read = {s.name: host[s.name] for s in self._request.tensors if not s.is_output}
@@ -216,20 +228,46 @@ class Pipeline:
         target = Target(artifact.dispatch, ((tuple(buffers.arguments()), {}),))
         detail(f"timeline: {write_trace(target, self.work_dir / 'timeline')}")
 
-    def _benchmark(self, artifact: Artifact, buffers: Buffers, calls: Calls) -> None:
+    def _benchmark(self, artifact: Artifact, buffers: Buffers, calls: Calls) -> bool:
+        """Whether the kernel was timed."""
         if why := self._no_benchmark():
             detail(f"benchmark skipped: {why}")
-            return
+            return False
         with stage("benchmark"):
             buffers.restore()
             try:
                 with faults.ending_on(UsageError):
                     self.bench = bench.run(artifact, buffers.arguments(), self._specs, calls)
             except (RefusedError, ClockError) as error:
-                reason = f"benchmark refused: {error}"
-                self._session.note_failure(reason)
-                raise Mismatched(reason) from error
+                self._refuse_benchmark(str(error))
         self._row["us"] = self.bench.timing
+        return True
+
+    def _refuse_benchmark(self, why: str) -> NoReturn:
+        reason = f"benchmark refused: {why}"
+        self._session.note_failure(reason)
+        raise Mismatched(reason)
+
+    def _require_right_still(
+        self,
+        artifact: Artifact,
+        buffers: Buffers,
+        host: dict[str, torch.Tensor],
+        golden: Golden,
+    ) -> None:
+        """Refuse the time of a kernel that does its work, or the right one, in early calls only."""
+        buffers.restore()
+        buffers.run(artifact.dispatch)
+        pairs = self._pairs(buffers, host, golden)
+        for name in pairs.actual:
+            verdict = pairs.verdict(name, self._request.compare_fn.get(name))
+            if not verdict.passed:
+                self.bench = None
+                del self._row["us"]
+                self._refuse_benchmark(
+                    f"a call after it no longer gives the golden {name}, as the first call did: "
+                    f"{verdict.reason}"
+                )
 
     def _no_benchmark(self) -> str:
         if self._session.mode == "check":

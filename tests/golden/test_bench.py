@@ -269,3 +269,61 @@ def test_a_saved_artifact_without_steps_is_timed(recorded):
     first = run(axpy, axpy_specs(), golden_axpy)
     again = run(axpy, axpy_specs(), golden_axpy, runtime_dir=first.work_dir, config=FEW)
     assert again.bench.rounds == 12
+
+
+def _only_early(calls):
+    def lazy(x: torch.Tensor, y: Out[torch.Tensor]):
+        calls.append(1)
+        if len(calls) == 1:
+            torch.add(x, 1, out=y)
+
+    return lazy
+
+
+def _wrong_later(calls):
+    def wrong(x: torch.Tensor, y: Out[torch.Tensor]):
+        calls.append(1)
+        torch.add(x, 1 if len(calls) == 1 else 2, out=y)
+
+    return wrong
+
+
+def _skipping_seen_pointers(seen):
+    def remembering(x: torch.Tensor, y: Out[torch.Tensor]):
+        if x.data_ptr() not in seen:
+            seen.append(x.data_ptr())
+            torch.add(x, 1, out=y)
+
+    return remembering
+
+
+@pytest.mark.parametrize("make", [_only_early, _wrong_later, _skipping_seen_pointers])
+def test_a_kernel_that_is_right_only_until_it_was_validated_is_not_timed(recorded, make):
+    def golden(values):
+        values["y"][:] = values["x"] + 1
+
+    specs = [TensorSpec("x", [512], torch.float32, torch.randn)]
+    specs += [TensorSpec("y", [512], torch.float32)]
+    result = run(make([]), specs, golden, config=FEW)
+    assert not result.passed
+    assert result.error.startswith(
+        "benchmark refused: a call after it no longer gives the golden y"
+    )
+    assert result.bench is None
+    assert recorded.session.failures
+    assert "us" not in recorded.finished()[0]["row"]
+
+
+def test_a_kernel_of_random_numbers_that_its_comparator_accepts_is_timed(recorded):
+    def noise(x: torch.Tensor, y: Out[torch.Tensor]):
+        y.copy_(x + torch.rand(512))
+
+    def golden(values):
+        values["y"][:] = values["x"] + 0.5
+
+    def near(actual, expected, **_):
+        return bool((actual - expected).abs().max() <= 0.5001), ""
+
+    specs = [TensorSpec("x", [512], torch.float32, torch.randn)]
+    specs += [TensorSpec("y", [512], torch.float32)]
+    assert run(noise, specs, golden, compare_fn={"y": near}, config=FEW).passed

@@ -186,6 +186,27 @@ def test_a_kernel_that_changes_an_input_fails_by_name(recorded):
     assert recorded.session.failures
 
 
+@pytest.mark.parametrize("how", ["set_", "resize_", "data"])
+def test_a_kernel_that_puts_other_memory_in_place_of_an_output_fails(recorded, how):
+    # Its caller's memory stays unwritten, whatever the tensor object says.
+    def kernel(x: torch.Tensor, y: Out[torch.Tensor]):
+        if how == "set_":
+            y.set_(x)
+        elif how == "data":
+            y.data = x.clone()
+        else:
+            y.resize_(4096).resize_(64).copy_(x)
+
+    def golden(values):
+        values["y"][:] = values["x"]
+
+    specs = [TensorSpec("x", [64], torch.float32, torch.randn)]
+    specs += [TensorSpec("y", [64], torch.float32)]
+    result = run(kernel, specs, golden)
+    assert not result.passed
+    assert "other memory in place of y" in result.error
+
+
 def test_an_output_that_golden_does_not_fill_is_said(recorded, caplog):
     logger.addHandler(caplog.handler)
     try:
