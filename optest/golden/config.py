@@ -33,6 +33,7 @@ _LOG_LEVELS = {
     "null": logging.CRITICAL + 1,
     "none": logging.CRITICAL + 1,
 }
+_LARGEST_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -163,4 +164,7 @@ def _targets(value: object) -> tuple[str, ...]:
 
 
 def _seed(value: object) -> int | None:
-    return None if value is None else _whole("seed", value, least=0)
+    seed = None if value is None else _whole("seed", value, least=0)
+    if seed is not None and seed > _LARGEST_SEED:
+        raise ValueError(f"config seed={seed}: expected at most {_LARGEST_SEED}, which NumPy takes")
+    return seed

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optest.checking import Tolerance
+from optest.checking.distribution import error_distribution
+from optest.checking.pool import mapped_pool_ratio_allclose, mapped_pool_ratio_reldiff
+from optest.checking.ratio import ratio_allclose, ratio_reldiff
+from optest.checking.topk import topk_pair_compare
 from optest.errors import UsageError
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
@@ -17,6 +21,15 @@ if TYPE_CHECKING:
     from optest.checking import Comparator
     from optest.golden.config import Config
     from optest.golden.kernel import Spec
+
+_FACTORIES: tuple[Callable[..., object], ...] = (
+    error_distribution,
+    mapped_pool_ratio_allclose,
+    mapped_pool_ratio_reldiff,
+    ratio_allclose,
+    ratio_reldiff,
+    topk_pair_compare,
+)
 
 
 @dataclass(frozen=True)
@@ -107,3 +120,10 @@ class Request:
                 raise UsageError(
                     f"compare_fn[{name!r}] is a {type(comparator).__name__}: expected a comparator"
                 )
+            for factory in _FACTORIES:
+                if comparator is factory:
+                    made = factory.__name__
+                    raise UsageError(
+                        f"compare_fn[{name!r}] is {made} itself: call it, as {made}(), which gives "
+                        "a comparator"
+                    )

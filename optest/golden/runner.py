@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,7 +26,6 @@ from optest.golden.stages import say
 from optest.log import logger
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from optest.checking import Comparator
@@ -73,21 +73,42 @@ def run(  # noqa: PLR0913, PLR0917 - upstream's signature
         Exception: whatever the golden function or the kernel raises.
     """
     options = Options.of(config)
+    folders = {"golden_data": golden_data, "runtime_dir": runtime_dir}
+    fault = options.fault or _unusable(specs, compare_fn, folders)
     request = Request(
         fn=fn,
-        specs=list(specs),
+        specs=list(specs) if isinstance(specs, Iterable) else [],
         golden_fn=golden_fn,
-        golden_data=None if golden_data is None else Path(golden_data),
+        golden_data=_folder(golden_data),
         config=options.config,
         rtol=rtol,
         atol=atol,
-        compare_fn=compare_fn or {},
+        compare_fn=compare_fn if isinstance(compare_fn, Mapping) else {},
         compile_only=compile_only,
-        runtime_dir=None if runtime_dir is None else Path(runtime_dir),
+        runtime_dir=_folder(runtime_dir),
         save_data=save_data,
     )
     file = Path(sys._getframe(1).f_code.co_filename).name  # noqa: SLF001 - whose run this is
-    return _Run(request, options.fault, file).result()
+    return _Run(request, fault, file).result()
+
+
+def _unusable(specs: object, compare_fn: object, folders: Mapping[str, object]) -> str:
+    """What is wrong with arguments of which nothing can be made; empty where nothing is."""
+    if not isinstance(specs, Iterable):
+        return f"specs is a {type(specs).__name__}: expected a list of TensorSpec and ScalarSpec"
+    if not isinstance(compare_fn, (Mapping, type(None))):
+        return (
+            f"compare_fn is a {type(compare_fn).__name__}: expected a dict of comparators by the "
+            "outputs' names, as {'out': ratio_allclose()}"
+        )
+    for name, folder in folders.items():
+        if not isinstance(folder, (str, os.PathLike, type(None))):
+            return f"{name}={folder!r}: expected a folder's path, or None"
+    return ""
+
+
+def _folder(given: object) -> Path | None:
+    return Path(given) if isinstance(given, (str, os.PathLike)) else None
 
 
 @dataclass(frozen=True)

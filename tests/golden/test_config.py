@@ -66,6 +66,7 @@ def test_a_ready_config_is_taken_as_it_is():
         {"targets": 3},
         {"seed": 1.5},
         {"seed": -1},
+        {"seed": 2**32},
         {"bench": "yes"},
         {"bench": {"round": 3}},
     ],

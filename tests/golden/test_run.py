@@ -20,7 +20,16 @@ from golden_kernels import (
 )
 
 from optest import expect_failure
-from optest.golden import In, InOut, Out, RunResult, ScalarSpec, TensorSpec, run
+from optest.golden import (
+    In,
+    InOut,
+    Out,
+    RunResult,
+    ScalarSpec,
+    TensorSpec,
+    ratio_allclose,
+    run,
+)
 from optest.log import logger
 
 
@@ -278,6 +287,12 @@ FAULTS = {
         {"specs": [*axpy_specs(), TensorSpec("x", [1], torch.int8)]},
         "duplicate spec names: ['x']",
     ),
+    "no specs": ({"specs": None}, "specs is a NoneType: expected a list"),
+    "one spec": ({"specs": TensorSpec("x", [1], torch.int8)}, "specs is a TensorSpec"),
+    "no dict of comparators": ({"compare_fn": ratio_allclose()}, "expected a dict of comparators"),
+    "a comparator not made": ({"compare_fn": {"y": ratio_allclose}}, "as ratio_allclose()"),
+    "no path": ({"golden_data": 3}, "golden_data=3: expected a folder's path"),
+    "no path either": ({"runtime_dir": b"x"}, "runtime_dir=b'x': expected a folder's path"),
     "no spec": ({"specs": [torch.zeros(3)]}, "specs[0] is a Tensor"),
     "abi": ({"specs": axpy_specs()[::-1]}, "compiled parameter ABI mismatch"),
     "comparator for nobody": ({"compare_fn": {"z": print}}, "'z'"),
