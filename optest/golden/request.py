@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from optest.golden.config import Config
     from optest.golden.kernel import Spec
 
-_FACTORIES: tuple[Callable[..., object], ...] = (
-    error_distribution,
-    mapped_pool_ratio_allclose,
-    mapped_pool_ratio_reldiff,
-    ratio_allclose,
-    ratio_reldiff,
-    topk_pair_compare,
-)
+_FACTORIES: dict[str, object] = {
+    "error_distribution": error_distribution,
+    "mapped_pool_ratio_allclose": mapped_pool_ratio_allclose,
+    "mapped_pool_ratio_reldiff": mapped_pool_ratio_reldiff,
+    "ratio_allclose": ratio_allclose,
+    "ratio_reldiff": ratio_reldiff,
+    "topk_pair_compare": topk_pair_compare,
+}
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,8 @@ class Request:
                 raise UsageError(
                     f"compare_fn[{name!r}] is a {type(comparator).__name__}: expected a comparator"
                 )
-            for factory in _FACTORIES:
+            for made, factory in _FACTORIES.items():
                 if comparator is factory:
-                    made = factory.__name__
                     raise UsageError(
                         f"compare_fn[{name!r}] is {made} itself: call it, as {made}(), which gives "
                         "a comparator"
