@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optest import units
 from optest.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 _NAMES = "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time".split()
 _ORIGINALS = tuple((name, getattr(time, name)) for name in _NAMES)
+
+# The names by which the harness reaches them.
+_REACHED = (
+    ("optest.timing.wall", "time", time),
+    ("optest.timing.sampling", "time", time),
+    ("optest.timing.wall", "NS_PER_US", units.NS_PER_US),
+    ("optest.testing.measuring", "US_PER_MS", units.US_PER_MS),
+)
 
 # What a reading on a device goes through, and the harness's own way to a number.
 _FUNCTIONS = (
@@ -46,6 +55,10 @@ def check() -> None:
         now = getattr(time, name, None)
         if now is not original:
             raise RefusedError(f"time.{name} was replaced by {_place(now)}: no time can be taken")
+    for module_name, name, held in _REACHED:
+        module = sys.modules.get(module_name)
+        if module is not None and getattr(module, name, None) is not held:
+            raise RefusedError(f"{module_name}.{name} was replaced: no time can be taken")
 
 
 def check_all() -> None:

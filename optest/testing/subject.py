@@ -12,6 +12,7 @@ from optest.guards.outputs import is_blank
 from optest.log import logger
 from optest.tensors import Snapshot, tensors_in
 from optest.testing import clocks, replicas
+from optest.testing.answers import FirstAnswer
 from optest.timing import Plan, measure
 from optest.timing.clock import Target
 
@@ -38,6 +39,7 @@ class Subject:
         self._target, self._arguments = target, arguments
         self._snapshot = Snapshot(tensors_in(target, arguments))
         self._written: list[torch.Tensor] = []
+        self._first = FirstAnswer(None, ())
         self._clock = _Watched(clock, self._restore)
 
     @contextlib.contextmanager
@@ -55,10 +57,11 @@ class Subject:
         began, calls = time.monotonic(), 0
         while calls < max(1, least) or time.monotonic() - began < (effort.warmup_min_time or 0.0):
             reading = self._clock.time([Target(self._target, [self._arguments])], 1, None)[0]
-            del reading
             calls += 1
             if calls == 1:
                 self._look()
+                self._first = FirstAnswer(reading.data, self._written)
+            del reading
         self._look()
         self._snapshot.restore()
         _warn_where_blank([t for t in self._snapshot.tensors if not self._writes(t)])
@@ -72,6 +75,7 @@ class Subject:
         for _ in range(_LOOKS):
             timing = self._sampled(effort, parts)
             if not self._look():
+                self._first.require_still(self._call)
                 return timing
             self._snapshot.restore()
         raise RefusedError("the kernel writes other inputs each time it is measured")
@@ -105,6 +109,11 @@ class Subject:
         args, kwargs = self._arguments
         self._snapshot.restore()
         return measure(self._target, args, kwargs, plan=plan, snapshot=self._snapshot)[1]
+
+    def _call(self) -> object:
+        """One call on the arguments as given, over when this returns."""
+        self._snapshot.restore()
+        return self._clock.time([Target(self._target, [self._arguments])], 1, None)[0].data
 
     def _look(self) -> bool:
         """Whether there are tensors that the kernel wrote and was not known to write."""

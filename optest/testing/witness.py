@@ -116,7 +116,7 @@ class Notebook:
         self._write("compared", {"id": self._test, "compared": compared, "near": near})
 
     def timed(self, target: Callable[..., Any], args: object, kwargs: object) -> None:
-        """The benchmark is about to time ``target``; it is called once to see what it returns."""
+        """The benchmark has timed ``target``; it is called once more to see what it returns."""
         given = _shapes((args, kwargs)) or _shapes((target,))
         self._write(
             "timed", {"id": self._test, "given": given, "returned": _returned(target, args, kwargs)}
@@ -150,14 +150,16 @@ class Notebook:
         return watched
 
     def measuring(self, measure: Any) -> Callable[..., Any]:  # noqa: ANN401 - a fixture's value
-        """``measure``, which notes the call that it is to time."""
+        """``measure``, which notes the call that it has timed."""
 
         @functools.wraps(measure)
         def watched(target: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
             args = options.get("args", rest[1] if len(rest) > 1 else None)
             kwargs = options.get("kwargs", rest[2] if len(rest) > 2 else None)  # noqa: PLR2004
+            measured = measure(target, *rest, **options)
+            # Afterwards: of a kernel that works in its first call only, that call is to be timed.
             self.timed(target, args, kwargs)
-            return measure(target, *rest, **options)
+            return measured
 
         return watched
 

@@ -246,6 +246,71 @@ def test_a_kernel_that_ignores_its_inputs_is_refused():
         measure_runtime(lambda _x: answers[0], None, (torch.randn(64),), **QUICK)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_kernel_that_works_in_its_first_calls_only_is_refused(in_place):
+    # The control calls find nothing: what it does now depends on its inputs, in both forms.
+    calls = []
+
+    def returning(x):
+        calls.append(1)
+        return x.exp() if len(calls) <= 2 else x
+
+    def writing(x, y):
+        calls.append(1)
+        if len(calls) <= 2:
+            torch.exp(x, out=y)
+
+    kernel, rest = (writing, [torch.zeros(64)]) if in_place else (returning, [])
+    with pytest.raises(RefusedError, match="early calls only"):
+        measure_runtime(kernel, None, (torch.randn(64), *rest), **QUICK)
+
+
+def _drawing(x):
+    return x + torch.randn(64)
+
+
+class _Counting:
+    def __init__(self):
+        self.total = torch.zeros(64)
+
+    def __call__(self, x):
+        self.total = self.total + x
+        return self.total
+
+
+class _Tuning:
+    """Settles after its first calls on an algorithm that rounds in another way."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x / 3 if self.calls < 3 else x * (1 / 3)
+
+
+def _making_nan(x):
+    return torch.log(x)
+
+
+class _WithWorkspace:
+    """What its workspace holds is nobody's, and stays that once memory is used again."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x * 2, torch.full((64,), float(min(self.calls, 3)))
+
+
+@pytest.mark.parametrize(
+    "kernel", [_drawing, _Counting(), _Tuning(), _making_nan, _WithWorkspace()]
+)
+def test_a_kernel_whose_answers_differ_for_good_reasons_is_timed(kernel):
+    assert measure_runtime(kernel, None, (torch.randn(64),), **QUICK)
+
+
 @pytest.mark.parametrize("honest_calls", [0, 7])
 def test_a_kernel_that_zeroes_its_input_is_timed_on_the_input(honest_calls):
     # Upstream gives nothing back: from the second call on it times the easy case. One that waits
@@ -311,6 +376,18 @@ def test_a_replaced_clock_is_refused_before_anything_is_timed(monkeypatch, name)
 
     monkeypatch.setattr(time, name, slow_clock)
     with pytest.raises(RefusedError, match=rf"time.{name} was replaced by .*slow_clock \(test_m"):
+        measure_runtime(lambda: None, None)
+
+
+@pytest.mark.parametrize("name", ["time", "NS_PER_US"])
+def test_a_clock_that_the_harness_no_longer_reaches_is_refused(monkeypatch, name):
+    from optest.timing import wall
+
+    class Slow:
+        perf_counter_ns = staticmethod(lambda: 0)
+
+    monkeypatch.setattr(wall, name, Slow() if name == "time" else 1e9)
+    with pytest.raises(RefusedError, match=f"optest.timing.wall.{name} was replaced"):
         measure_runtime(lambda: None, None)
 
 
