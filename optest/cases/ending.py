@@ -66,12 +66,17 @@ def _recording(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
 
 
 def _refusing(original: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
-    # A candidate that ends the process in the middle of its case must not end it well.
+    # A candidate that ends the process in the middle of its case must not end it well; neither
+    # must a script, or a handler that a candidate left for the end, where checks have failed.
     def exit_now(status: int, /) -> NoReturn:
         session = sessions.current()
-        if status == OK and os.getpid() == _watch.installed_by and session.case is not None:
-            _say(f"optest: os._exit(0) was called while {session.case.id} ran")
-            status = FAILED
+        if status == OK and os.getpid() == _watch.installed_by:
+            if session.case is not None:
+                _say(f"optest: os._exit(0) was called while {session.case.id} ran")
+                status = FAILED
+            elif session.judged_by == "exit" and session.failures:
+                report(session, time.monotonic() - _watch.started)
+                status = FAILED
         original(status)
 
     return exit_now

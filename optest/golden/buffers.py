@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from optest.golden.kernel import Spec
+_E8M0_NAN = 0xFF
 
 
 class Buffers:
@@ -150,6 +151,8 @@ def _spoil(actual: torch.Tensor, mask: torch.Tensor, expected: torch.Tensor) -> 
     """Put NaN where the mask says; in dtypes that have none, something far from ``expected``."""
     if actual.is_complex() or (actual.is_floating_point() and actual.itemsize > 1):
         actual.masked_fill_(mask, torch.nan)
+    elif actual.dtype == torch.float8_e8m0fnu:  # a power of two: another one may be as near zero
+        actual.view(torch.uint8).masked_fill_(mask, _E8M0_NAN)
     elif actual.dtype == torch.bool:
         actual[mask] = ~expected[mask]
     else:

@@ -159,6 +159,21 @@ def test_what_the_kernel_leaves_unwritten_never_matches(recorded, dtype, fill):
     assert "did not write 2 elements" in result.error
 
 
+def test_an_unwritten_scale_is_seen_although_every_scale_is_near_zero(recorded):
+    # Powers of two below atol: whatever finite one stood there would be near enough.
+    tiny = 2.0**-100
+
+    def kernel(y: Out[torch.Tensor]):
+        y[:3].fill_(tiny)
+
+    def golden(values):
+        values["y"].fill_(tiny)
+
+    result = run(kernel, [TensorSpec("y", [4], torch.float8_e8m0fnu)], golden)
+    assert not result.passed
+    assert "did not write 1 elements" in result.error
+
+
 def test_a_second_look_at_what_is_unwritten_starts_from_the_same_state(recorded):
     """Else a kernel that adds to a tensor would have added twice."""
 
@@ -631,6 +646,16 @@ def test_the_exit_code_is_the_sessions_even_where_the_script_ignores_the_result(
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert "optest: 1 case" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "atexit.register(os._exit, 0)"])
+def test_a_process_that_leaves_early_does_not_end_well_either(tmp_path, end):
+    script = tmp_path / "script.py"
+    source = textwrap.dedent(SCRIPT.format(off=1, more=""))
+    script.write_text(f"import atexit, os\n{source}\n{end}\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "optest: 1 case: 1 failed" in done.stderr
 
 
 def test_importing_changes_nothing_and_imports_no_torch():

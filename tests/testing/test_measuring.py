@@ -39,7 +39,7 @@ def test_milliseconds_of_each_trial_come_back_and_into_the_list_given():
     output = [1.0]
     runtimes = measure_runtime(lambda: busy(0.004), None, output=output)
     assert isinstance(runtimes, list)
-    assert len(runtimes) >= 10
+    assert len(runtimes) >= 5  # of ten calls; a busy machine preempts some, and they are left out
     assert output == [1.0, *runtimes]
     assert json.loads(json.dumps(runtimes)) == runtimes
     # In milliseconds: neither seconds nor microseconds. A busy machine only ever adds.
