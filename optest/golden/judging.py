@@ -112,7 +112,14 @@ def _within(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: flo
     flat = actual.reshape(-1), expected.reshape(-1)
     starts = range(0, actual.numel(), _CHUNK)
     chunks = ([side[start : start + _CHUNK].double() for side in flat] for start in starts)
-    return all(torch.allclose(a, e, rtol, atol) for a, e in chunks)
+    return all(_all_close(a, e, rtol, atol) for a, e in chunks)
+
+
+def _all_close(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> bool:
+    """torch.allclose's rule; not that function, which a kernel can reach and replace."""
+    bound = atol + rtol * expected.abs()
+    near = ((actual - expected).abs() <= bound) & expected.isfinite()
+    return bool((near | (actual == expected)).all())
 
 
 def mismatch(wrong: Mapping[str, Verdict]) -> str:

@@ -231,6 +231,22 @@ def test_a_kernel_that_puts_other_memory_in_place_of_an_output_fails(recorded, h
     assert "other memory in place of y" in result.error
 
 
+def test_a_kernel_that_replaces_torchs_comparisons_is_wrong_all_the_same(recorded, monkeypatch):
+    def kernel(x: torch.Tensor, y: Out[torch.Tensor]):
+        monkeypatch.setattr(torch, "allclose", lambda *_, **__: True)
+        monkeypatch.setattr(torch, "equal", lambda *_, **__: True)
+        y.zero_()
+
+    def golden(values):
+        values["y"][:] = values["x"]
+
+    specs = [TensorSpec("x", [64], torch.float32, torch.randn)]
+    specs += [TensorSpec("y", [64], torch.float32)]
+    result = run(kernel, specs, golden)
+    monkeypatch.undo()
+    assert not result.passed
+
+
 def test_an_output_that_golden_does_not_fill_is_said(recorded, caplog):
     logger.addHandler(caplog.handler)
     try:
