@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import CodeType, FrameType, ModuleType
 
 # Comparisons that tests make; some answer, some raise.
 _COMPARISONS = (
@@ -173,14 +173,22 @@ def watch(notebook: Notebook) -> Callable[[], None]:
         except ImportError:  # no NumPy is no fault
             continue
         plain = getattr(module, name)
-        undo.append((module, name, plain))
-        setattr(module, name, notebook.watching(plain))
+        watched = notebook.watching(plain)
+        for place in dict.fromkeys((module, *_faces(name, plain))):
+            undo.append((place, name, plain))
+            setattr(place, name, watched)
 
     def put_back() -> None:
         for module, name, plain in reversed(undo):
             setattr(module, name, plain)
 
     return put_back
+
+
+def _faces(name: str, plain: object) -> list[ModuleType]:
+    """Modules of ours that hand ``plain`` on under its name, and have been asked for it already."""
+    ours = [module for key, module in sys.modules.items() if key.partition(".")[0] == "optest"]
+    return [module for module in ours if vars(module).get(name) is plain]
 
 
 def measures(arguments: Iterable[str]) -> list[str]:

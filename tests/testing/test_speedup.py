@@ -379,6 +379,17 @@ def test_the_timed_call_is_noted_on_copies_of_what_it_gets(notes):
     assert read().seen["closure"].given == {Shape((4, 3), "float32")}
 
 
+def test_a_face_that_was_asked_before_is_watched_too(tmp_path):
+    import optest.testing
+
+    plain = optest.testing.assert_allclose
+    put_back = witness.watch(Notebook(tmp_path / "notes"))
+    watched = optest.testing.assert_allclose
+    put_back()
+    assert watched is not plain
+    assert optest.testing.assert_allclose is plain
+
+
 def test_what_was_watched_is_put_back(tmp_path):
     before = (torch.allclose, optest.cases.check.checkAllclose)
     put_back = witness.watch(Notebook(tmp_path / "notes"))
