@@ -92,9 +92,10 @@ class RowMapping:
                 return f"{where} holds {least}; only -1 is a negative sentinel"
             if most >= rows:
                 return f"{where} holds {most}, outside the physical row range [0, {rows})"
-            times = np.bincount(entries[entries >= 0], minlength=1)
-            if times.max() > 1:
-                return f"{where} names duplicate physical row {int(times.argmax())}"
+            named = entries[entries >= 0] if least < 0 else entries
+            if np.count_nonzero(_marked(named, rows)) < named.size:  # counting each costs more
+                twice = int(np.bincount(named).argmax())
+                return f"{where} names duplicate physical row {twice}"
         return ""
 
     def _entries(self, mapping: torch.Tensor, pool: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -108,12 +109,17 @@ class RowMapping:
     def flags(self, mapping: torch.Tensor, pool: torch.Tensor) -> torch.Tensor:
         """uint8 [ranks * rows], 1 where a row is named."""
         rows = self.rows(pool)
-        flags = np.zeros(self.ranks(pool) * rows, dtype=np.uint8)
-        for rank, entries in enumerate(self._entries(mapping, pool)):
-            flags[entries[entries >= 0] + rank * rows] = 1
-        return torch.from_numpy(flags).to(pool.device)
+        ranks = [_marked(entries[entries >= 0], rows) for entries in self._entries(mapping, pool)]
+        return torch.from_numpy(np.concatenate(ranks)).to(pool.device)
 
     def row(self, row: int, pool: torch.Tensor) -> str:
         """A row of all ranks in words."""
         rank, own = divmod(row, self.rows(pool))
         return f"rank={rank} row={own}" if self.ranked else f"row={own}"
+
+
+def _marked(named: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
+    """uint8 [rows], 1 where a row is named."""
+    marks = np.zeros(rows, dtype=np.uint8)
+    marks[named] = 1
+    return marks
