@@ -6,6 +6,14 @@ Building needs a C++ compiler and torch 2.10 or later (its stable ABI). Without 
 
 from __future__ import annotations
 
-from optest.native.library import available, csrc, csrc_or_none, library_path, load, why_not
+from optest.native.library import (
+    available,
+    csrc,
+    csrc_or_none,
+    library_path,
+    load,
+    settle,
+    why_not,
+)
 
-__all__ = ["available", "csrc", "csrc_or_none", "library_path", "load", "why_not"]
+__all__ = ["available", "csrc", "csrc_or_none", "library_path", "load", "settle", "why_not"]

@@ -24,7 +24,7 @@ from optest.log import logger
 from optest.native import compiler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _MANIFEST = "manifest.json"
 _LINES_SHOWN = 60
@@ -80,8 +80,12 @@ def cache_dir() -> Path:
     return (Path(xdg) if xdg else Path.home() / ".cache") / "optest"
 
 
-def build(recipe: Recipe) -> Path:
+def build(recipe: Recipe, beside: Callable[[], object] | None = None) -> Path:
     """Path of the library, built unless the cache holds it whole and unchanged.
+
+    Args:
+        recipe: what it is made of.
+        beside: called before a compiler starts, where one has to.
 
     Raises:
         BuildError: no compiler, a compiler's refusal (with its words and the command), or a cache
@@ -91,6 +95,8 @@ def build(recipe: Recipe) -> Path:
     library = folder / f"{recipe.name}.so"
     if _is_valid(folder, library):
         return library
+    if beside is not None:
+        beside()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder / "lock"):
@@ -108,7 +114,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            logger.info("waiting for another process that builds %s", path.parent.name)
+            logger.info("waiting for another build of %s", path.parent.name)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import re
 import threading
 from pathlib import Path
@@ -15,11 +17,12 @@ from optest.native import compiler
 from optest.native.build import Recipe, build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 CSRC_NAMESPACE = "optest"
 _loaded: dict[str, tuple[Path, int]] = {}
 _families: set[str] = set()
+_COMMON = ("harness", "compare")
 _failed: set[str] = set()
 _lock = threading.RLock()
 
@@ -58,15 +61,55 @@ def csrc(family: str) -> Any:  # noqa: ANN401 - torch types its namespaces no be
     with _lock:
         if family not in _families:
             settings.get("OPTEST_ISA")  # a bad value is an error here, not in the kernels
-            source = csrc_dir() / f"{family}.cpp"
-            if not family.isidentifier() or not source.is_file():
+            if not family.isidentifier() or not _source(family).is_file():
                 raise UsageError(f"csrc family {family!r}: expected one of {_known_families()}")
-            # The kernels are vectors already: -O3 builds a fifth longer for the same speed.
-            flags = ("-O2", f"-I{csrc_dir() / 'include'}")
-            label = f"csrc/{source.name}"
-            _load(Recipe(f"{CSRC_NAMESPACE}_{family}", (source,), flags, label=label))
+            _load(_recipe(family), _ahead.start)
             _families.add(family)
     return _namespace(CSRC_NAMESPACE)
+
+
+def _source(family: str) -> Path:
+    return csrc_dir() / f"{family}.cpp"
+
+
+def _recipe(family: str) -> Recipe:
+    # The kernels are vectors already: -O3 builds a fifth longer for the same speed.
+    flags = ("-O2", f"-I{csrc_dir() / 'include'}")
+    source = _source(family)
+    return Recipe(f"{CSRC_NAMESPACE}_{family}", (source,), flags, label=f"csrc/{source.name}")
+
+
+class _Ahead:
+    """Builds what every run asks for, beside the first family that has to be compiled."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, once a process, where there is a core for it."""
+        if self._thread is None and (os.cpu_count() or 1) > 1:
+            recipes = [_recipe(family) for family in _COMMON]
+            self._thread = threading.Thread(target=self._build, args=(recipes,))
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until all of it is there."""
+        if self._thread is not None:
+            self._thread.join()
+
+    @staticmethod
+    def _build(recipes: list[Recipe]) -> None:
+        for recipe in recipes:
+            with contextlib.suppress(BuildError, OSError):  # who asks for it is told
+                build(recipe)
+
+
+_ahead = _Ahead()
+
+
+def settle() -> None:
+    """Wait until nothing is built any more: what is timed shall not share its cores with that."""
+    _ahead.wait()
 
 
 def csrc_or_none(family: str, otherwise: str) -> Any:  # noqa: ANN401
@@ -148,11 +191,11 @@ def library_path(name: str) -> Path:
     raise UsageError(f"no library {name!r} in this process; loaded: {have}")
 
 
-def _load(recipe: Recipe) -> None:
+def _load(recipe: Recipe, beside: Callable[[], object] | None = None) -> None:
     reason = why_not()
     if reason is not None:
         raise BuildError(f"cannot build {recipe.name}: {reason}")
-    path = build(recipe)
+    path = build(recipe, beside)
     file = (path, path.stat().st_ino)  # a rebuild at the same path is another file
     before = _loaded.get(recipe.name)
     if before == file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from optest import arch, stats
+from optest import arch, native, stats
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import cache, overhead, rotation, trace
 from optest.timing.choose import choose, device_of
@@ -85,6 +85,7 @@ class _Measurement:
 
     def run(self) -> tuple[Any, Timing]:
         self._warm_up()
+        native.settle()
         rule = Stopping(self.plan.num_iters, self.plan.seconds)
         self.sampler.run(rule)
         written = self._trace() if self.plan.need_trace else None

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
 
 from optest.errors import BuildError
 from optest.native import build as building
-from optest.native import compiler
+from optest.native import compiler, library
 from optest.native.build import Recipe, build
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,41 @@ def builds(monkeypatch) -> list[str]:
 def test_the_second_call_finds_the_first_ones_library(recipe, builds):
     assert build(recipe) == build(recipe)
     assert builds == ["answer"]
+
+
+def test_what_is_built_beside_starts_only_where_something_is_compiled(recipe, builds):
+    at = []
+    build(recipe, lambda: at.append(len(builds)))
+    build(recipe, lambda: at.append(len(builds)))
+    assert at == [0]
+
+
+def test_what_every_run_asks_for_is_built_once_beside_the_first(monkeypatch):
+    begin, asked = threading.Event(), []
+
+    def slow(recipe):
+        begin.wait(10)
+        asked.append(recipe.label)
+        if recipe.label == "csrc/harness.cpp":
+            raise BuildError("refused")  # for who asks for it, not for the first
+
+    monkeypatch.setattr(library, "build", slow)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    ahead = library._Ahead()
+    ahead.start()
+    ahead.start()
+    assert not asked  # nobody waited
+    begin.set()
+    ahead.wait()
+    assert asked == ["csrc/harness.cpp", "csrc/compare.cpp"]
+
+
+def test_one_core_builds_nothing_beside(monkeypatch):
+    monkeypatch.setattr(library, "build", lambda recipe: pytest.fail(f"{recipe.label} was built"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    ahead = library._Ahead()
+    ahead.start()
+    ahead.wait()
 
 
 def test_a_changed_source_flag_compiler_or_torch_is_another_library(recipe, monkeypatch):
