@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Any
 
 import torch
@@ -11,8 +10,6 @@ import torch
 from optest import native, settings
 from optest.checking.gate import COLUMNS, Allclose, Gate, GateTable, RelativeDifference, SameBits
 from optest.checking.table import block_of
-from optest.errors import BuildError
-from optest.log import once
 
 FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
 _CODES = {Allclose: 0, RelativeDifference: 1, SameBits: 2}
@@ -70,10 +67,4 @@ def operators() -> Any:  # noqa: ANN401 - torch types its operators no better
 @functools.lru_cache(maxsize=2)
 def _loaded(_setting: str) -> Any:  # noqa: ANN401
     """Asked once, a failing build included."""
-    if not native.available():
-        return None
-    try:
-        return native.csrc("gates")
-    except BuildError as error:
-        once(f"comparators fall back to torch operations: {error}", logging.WARNING)
-        return None
+    return native.csrc_or_none("gates", "comparators fall back to torch operations")

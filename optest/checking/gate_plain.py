@@ -10,10 +10,10 @@ from optest.checking.fallback import BlockReader
 from optest.checking.gate import COLUMNS, Allclose, Gate, GateTable, Judged, SameBits
 from optest.checking.rule import Values
 from optest.checking.table import block_of
+from optest.tensors import bits
 
 _BLOCK = 1 << 16
 _GPU_BLOCK = 1 << 22
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def scan(gate: Gate) -> GateTable:
@@ -146,8 +146,6 @@ class GateWalk:
 
 
 def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    a, b = (side.resolve_neg().resolve_conj() for side in (a, b))
-    if a.dtype.is_complex:
-        return _differ(torch.view_as_real(a), torch.view_as_real(b)).any(-1)
-    bits = _BITS[a.dtype.itemsize]
-    return a.view(bits) != b.view(bits)
+    seen, other = (bits(side.resolve_neg().resolve_conj()) for side in (a, b))
+    differ = seen != other
+    return differ.any(-1) if a.is_complex() else differ

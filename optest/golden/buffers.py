@@ -75,19 +75,22 @@ class Buffers:
         self._call(dispatch, poison.BUFFERS)
         if not self._guarded:
             return
-        first = {name: _holding(self.tensors[name], poison.BUFFERS) for name in self._blank}
+        first = {name: self._holding(name, poison.BUFFERS) for name in self._blank}
         doubtful = {name: mask for name, mask in first.items() if mask is not None}
         if not doubtful or self._inputs.changed():
             return
         self._state.restore()
         for name in self._blank:
-            _fill(self.tensors[name], poison.FIRST)
+            poison.fill(self.tensors[name], poison.FIRST)
         self._call(dispatch, poison.FIRST)
         for name, mask in doubtful.items():
-            second = _holding(self.tensors[name], poison.FIRST)
+            second = self._holding(name, poison.FIRST)
             both = mask & second if second is not None else None
             if both is not None and bool(both.any()):
                 self.unwritten[name] = both.cpu()
+
+    def _holding(self, name: str, byte: int) -> torch.Tensor | None:
+        return poison.holding(self.tensors[name], byte, filled=True)
 
     def _call(self, dispatch: Callable[..., object], byte: int) -> None:
         if self._guarded:
@@ -128,23 +131,7 @@ class Buffers:
             self._make_blank(self.tensors[name])
 
     def _make_blank(self, tensor: torch.Tensor) -> None:
-        _fill(tensor, poison.BUFFERS if self._guarded else 0)
-
-
-def _fill(tensor: torch.Tensor, byte: int) -> None:
-    seen = poison.bits(tensor)
-    assert seen is not None
-    seen.fill_(_pattern(byte, seen.dtype))
-
-
-def _holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:
-    """Mask of the elements all of whose bytes are ``byte``; None if there are none."""
-    seen = poison.bits(tensor)
-    assert seen is not None
-    mask = seen == _pattern(byte, seen.dtype)
-    if tensor.is_complex():
-        mask = mask.all(-1)
-    return mask if bool(mask.any()) else None
+        poison.fill(tensor, poison.BUFFERS if self._guarded else 0)
 
 
 def _spoil(actual: torch.Tensor, mask: torch.Tensor, expected: torch.Tensor) -> None:
@@ -160,7 +147,3 @@ def _spoil(actual: torch.Tensor, mask: torch.Tensor, expected: torch.Tensor) -> 
         assert seen is not None
         assert wanted is not None
         seen[mask] = wanted[mask] ^ (1 << (8 * actual.itemsize - 2))
-
-
-def _pattern(byte: int, kind: torch.dtype) -> int:
-    return int.from_bytes(bytes([byte]) * kind.itemsize, "little", signed=kind.is_signed)

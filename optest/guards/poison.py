@@ -79,17 +79,23 @@ def bits(tensor: torch.Tensor) -> torch.Tensor | None:
     return None if lazy else tensors.bits(tensor.detach())
 
 
-def holding(tensor: torch.Tensor, byte: int) -> torch.Tensor | None:
+def fill(tensor: torch.Tensor, byte: int) -> None:
+    """Make every byte of a tensor ``byte``; it is not lazily conjugated or negated."""
+    seen = tensors.bits(tensor.detach())
+    seen.fill_(_repeated(byte, seen.dtype))
+
+
+def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.Tensor | None:
     """Mask of the elements all of whose bytes are ``byte``; None if there are none.
 
     Torch's fill mode writes NaN and the largest integer instead; those count for every byte where
-    the allocator is not there.
+    the allocator is not there, unless ``fill`` wrote the byte (``filled``).
     """
     seen = bits(tensor)
     if seen is None or seen.numel() == 0:
         return None
     mask = seen == _repeated(byte, seen.dtype)
-    if _allocator() is None or tensor.device.type != "cpu":
+    if not filled and (_allocator() is None or tensor.device.type != "cpu"):
         mask |= _filled(tensor).reshape(mask.shape)
     if tensor.is_complex():
         mask = mask.all(-1)
