@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from optest.checking.verdict import Counts, Finding, Verdict
 
@@ -53,6 +54,65 @@ class Detail(str):
         return detail
 
 
+class Context(TypedDict):
+    """What a comparator is given besides the pair."""
+
+    actual_outputs: Mapping[str, torch.Tensor]
+    expected_outputs: Mapping[str, torch.Tensor]
+    inputs: Mapping[str, object]
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a comparator said; the counts are its own where it tells them (``Detail``)."""
+
+    label: str
+    passed: bool
+    words: str
+    counts: Counts
+
+    @property
+    def reason(self) -> str:
+        """Its words under its name; empty for one that is content and says nothing."""
+        return f"{self.label}: {self.words.strip()}" if self.words or not self.passed else ""
+
+    @property
+    def value(self) -> float:
+        """The share of wrong elements; what failed for another reason is no share of zero."""
+        compared, mismatched = self.counts.compared, self.counts.mismatched
+        share = mismatched / compared if compared else 0.0
+        return share if self.passed or share else 1.0
+
+
+def ask(
+    comparator: Comparator,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    context: Context,
+    output: str = "",
+) -> Answer:
+    """Call a comparator on a pair; ``output`` is how errors name it.
+
+    Raises:
+        TypeError: it returned something other than ``(bool, str)``.
+    """
+    answer = comparator(actual, expected, **context)
+    label = getattr(comparator, "__name__", type(comparator).__name__)
+    if not _is_answer(answer):
+        place = f" for {output}" if output else ""
+        raise TypeError(
+            f"comparator {label} returned {answer!r}{place}: expected (ok, detail), a bool and a "
+            "str."
+        )
+    passed, words = answer
+    compared, mismatched = expected.numel(), 0 if passed else expected.numel()
+    if isinstance(words, Detail):
+        compared, mismatched = words.compared, words.mismatched
+    return Answer(label, passed, words, Counts(compared=compared, mismatched=mismatched))
+
+
 def judge_with(
     comparator: Comparator, reference: torch.Tensor, candidate: torch.Tensor, tolerance: Tolerance
 ) -> Verdict:
@@ -64,34 +124,22 @@ def judge_with(
     Raises:
         TypeError: the comparator returned something other than ``(bool, str)``.
     """
-    answer = comparator(
-        candidate,
-        reference,
+    context = Context(
         actual_outputs={"out": candidate},
         expected_outputs={"out": reference},
         inputs={},
         rtol=tolerance.rtol,
         atol=tolerance.atol,
     )
-    label = getattr(comparator, "__name__", type(comparator).__name__)
-    if not _is_answer(answer):
-        raise TypeError(
-            f"comparator {label} returned {answer!r}: expected (ok, detail), a bool and a str."
-        )
-    passed, detail = answer
-    compared, mismatched = reference.numel(), 0 if passed else reference.numel()
-    if isinstance(detail, Detail):
-        compared, mismatched = detail.compared, detail.mismatched
+    answer = ask(comparator, candidate, reference, context)
     finding = Finding(
-        status=_status(mismatched, passed=passed),
-        reason=f"{label}: {detail.strip()}" if detail or not passed else label,
-        counts=Counts(compared=compared, mismatched=mismatched),
+        status=_status(answer.counts.mismatched, passed=answer.passed),
+        reason=answer.reason or answer.label,
+        counts=answer.counts,
         tolerance=tolerance,
         shape=tuple(reference.shape),
     )
-    share = mismatched / compared if compared else 0.0
-    # What failed for another reason than its share (a NaN, a tail) is no share of zero.
-    return Verdict(share if passed or share else 1.0, finding)
+    return Verdict(answer.value, finding)
 
 
 def _status(mismatched: int, *, passed: bool) -> Status:

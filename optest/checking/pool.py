@@ -18,7 +18,7 @@ from optest.checking.gate import Allclose, Gate, RelativeDifference, Rows
 from optest.checking.mapping import RowMapping
 from optest.checking.pair import Pair, pack_of
 from optest.checking.parameters import limit, number, share
-from optest.checking.ratio import bound_of
+from optest.checking.ratio import OfRun, rule_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,11 +64,10 @@ def mapped_pool_ratio_allclose(  # noqa: PLR0913 - upstream's signature
     Raises:
         UsageError: (a ``ValueError``) a parameter that can have no meaning.
     """
-    for name, value in (("atol", atol), ("rtol", rtol)):
-        if value is not None:
-            number(name, value)
+    rule = OfRun.of(atol, rtol)
     mapping = RowMapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
-    return _PoolAllclose(mapping, atol, rtol, share("max_error_ratio", max_error_ratio))
+    allowance = Allowance("mapped_pool_ratio_allclose", share("max_error_ratio", max_error_ratio))
+    return _MappedPool(mapping, rule, allowance, f"{rule}, max_error_ratio={allowance.ratio}")
 
 
 def mapped_pool_ratio_reldiff(  # noqa: PLR0913 - upstream's signature
@@ -101,27 +100,23 @@ def mapped_pool_ratio_reldiff(  # noqa: PLR0913 - upstream's signature
         UsageError: (a ``ValueError``) a parameter that can have no meaning.
     """
     mapping = RowMapping.of(mapping_name, mapping_shape, block_size, leading_rank_axis, pool_name)
-    return _PoolReldiff(
-        mapping,
-        number("diff_thd", diff_thd, above=True),
-        share("pct_thd", pct_thd),
-        limit("max_diff_hd", max_diff_hd),
-    )
+    rule = RelativeDifference(number("diff_thd", diff_thd, above=True))
+    kind = "mapped_pool_ratio_reldiff"
+    allowance = Allowance(kind, share("pct_thd", pct_thd), limit("max_diff_hd", max_diff_hd))
+    words = f"diff_thd={rule.threshold}, pct_thd={allowance.ratio}, max_diff_hd={allowance.cap}"
+    return _MappedPool(mapping, rule, allowance, words)
 
 
 @dataclass(frozen=True)
-class _PoolAllclose:
+class _MappedPool:
     mapping: RowMapping
-    atol: float | None
-    rtol: float | None
-    max_error_ratio: float
+    rule: OfRun | RelativeDifference
+    allowance: Allowance
+    words: str
 
     @property
     def __name__(self) -> str:
-        return (
-            f"mapped_pool_ratio_allclose({self.mapping}, atol={self.atol}, rtol={self.rtol}, "
-            f"max_error_ratio={self.max_error_ratio})"
-        )
+        return f"{self.allowance.kind}({self.mapping}, {self.words})"
 
     def __call__(  # noqa: PLR0913 - the protocol
         self,
@@ -134,39 +129,8 @@ class _PoolAllclose:
         rtol: float,
         atol: float,
     ) -> tuple[bool, str]:
-        rule = bound_of(self.atol, self.rtol, run=(atol, rtol), of=expected)
-        allowance = Allowance("mapped_pool_ratio_allclose", self.max_error_ratio)
-        return _judge(actual, expected, inputs, self.mapping, rule, allowance)
-
-
-@dataclass(frozen=True)
-class _PoolReldiff:
-    mapping: RowMapping
-    diff_thd: float
-    pct_thd: float
-    max_diff_hd: float
-
-    @property
-    def __name__(self) -> str:
-        return (
-            f"mapped_pool_ratio_reldiff({self.mapping}, diff_thd={self.diff_thd}, "
-            f"pct_thd={self.pct_thd}, max_diff_hd={self.max_diff_hd})"
-        )
-
-    def __call__(  # noqa: PLR0913 - the protocol
-        self,
-        actual: torch.Tensor,
-        expected: torch.Tensor,
-        *,
-        actual_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
-        expected_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
-        inputs: Mapping[str, object],
-        rtol: float,  # noqa: ARG002
-        atol: float,  # noqa: ARG002
-    ) -> tuple[bool, str]:
-        allowance = Allowance("mapped_pool_ratio_reldiff", self.pct_thd, self.max_diff_hd)
-        rule = RelativeDifference(self.diff_thd)
-        return _judge(actual, expected, inputs, self.mapping, rule, allowance)
+        rule = rule_for(self.rule, expected, rtol=rtol, atol=atol)
+        return _judge(actual, expected, inputs, self.mapping, rule, self.allowance)
 
 
 @torch.no_grad()

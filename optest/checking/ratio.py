@@ -54,17 +54,16 @@ def ratio_allclose(  # noqa: PLR0913, PLR0917 - upstream's signature
     Raises:
         UsageError: (a ``ValueError``) a parameter that can have no meaning.
     """
-    for name, value in (("atol", atol), ("rtol", rtol)):
-        if value is not None:
-            number(name, value)
-    return _RatioAllclose(
-        atol,
-        rtol,
+    rule = OfRun.of(atol, rtol)
+    allowance = Allowance(
+        "ratio_allclose",
         share("max_error_ratio", max_error_ratio),
-        whole("max_show", max_show, 0),
-        Narrowing(valid_rows, valid_axis, zero_tail),
-        flag("ignore_nan", ignore_nan),
+        show=whole("max_show", max_show, 0),
     )
+    narrowing = Narrowing(valid_rows, valid_axis, zero_tail)
+    flag("ignore_nan", ignore_nan)
+    words = f"{rule}, max_error_ratio={allowance.ratio}, {_narrowed(narrowing)}, "
+    return _Ratio(rule, allowance, narrowing, f"{words}ignore_nan={ignore_nan}", ignore_nan)
 
 
 def ratio_reldiff(  # noqa: PLR0913, PLR0917 - upstream's signature
@@ -100,31 +99,29 @@ def ratio_reldiff(  # noqa: PLR0913, PLR0917 - upstream's signature
     Raises:
         UsageError: (a ``ValueError``) a parameter that can have no meaning.
     """
-    return _RatioReldiff(
-        number("diff_thd", diff_thd, above=True),
+    rule = RelativeDifference(number("diff_thd", diff_thd, above=True))
+    allowance = Allowance(
+        "ratio_reldiff",
         share("pct_thd", pct_thd),
         limit("max_diff_hd", max_diff_hd),
         whole("max_show", max_show, 0),
-        Narrowing(valid_rows, valid_axis, zero_tail),
     )
+    narrowing = Narrowing(valid_rows, valid_axis, zero_tail)
+    words = f"diff_thd={rule.threshold}, pct_thd={allowance.ratio}, max_diff_hd={allowance.cap}"
+    return _Ratio(rule, allowance, narrowing, f"{words}, {_narrowed(narrowing)}")
 
 
 @dataclass(frozen=True)
-class _RatioAllclose:
-    atol: float | None
-    rtol: float | None
-    max_error_ratio: float
-    max_show: int
+class _Ratio:
+    rule: OfRun | RelativeDifference
+    allowance: Allowance
     narrowing: Narrowing
-    ignore_nan: bool
+    words: str
+    ignore_nan: bool = False
 
     @property
     def __name__(self) -> str:
-        return (
-            f"ratio_allclose(atol={self.atol}, rtol={self.rtol}, "
-            f"max_error_ratio={self.max_error_ratio}, {_narrowed(self.narrowing)}, "
-            f"ignore_nan={self.ignore_nan})"
-        )
+        return f"{self.allowance.kind}({self.words})"
 
     def __call__(  # noqa: PLR0913 - the protocol
         self,
@@ -137,51 +134,52 @@ class _RatioAllclose:
         rtol: float,
         atol: float,
     ) -> tuple[bool, str]:
-        rule = bound_of(self.atol, self.rtol, run=(atol, rtol), of=expected)
-        allowance = Allowance("ratio_allclose", self.max_error_ratio, show=self.max_show)
+        rule = rule_for(self.rule, expected, rtol=rtol, atol=atol)
         return judge(
-            actual, expected, rule, allowance, narrowing=self.narrowing, ignore_nan=self.ignore_nan
+            actual,
+            expected,
+            rule,
+            self.allowance,
+            narrowing=self.narrowing,
+            ignore_nan=self.ignore_nan,
         )
 
 
 @dataclass(frozen=True)
-class _RatioReldiff:
-    diff_thd: float
-    pct_thd: float
-    max_diff_hd: float
-    max_show: int
-    narrowing: Narrowing
+class OfRun:
+    """``Allclose`` with the tolerances of the run where a comparator has none of its own."""
 
-    @property
-    def __name__(self) -> str:
-        return (
-            f"ratio_reldiff(diff_thd={self.diff_thd}, pct_thd={self.pct_thd}, "
-            f"max_diff_hd={self.max_diff_hd}, {_narrowed(self.narrowing)})"
-        )
+    atol: float | None
+    rtol: float | None
 
-    def __call__(  # noqa: PLR0913 - the protocol
-        self,
-        actual: torch.Tensor,
-        expected: torch.Tensor,
-        *,
-        actual_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
-        expected_outputs: Mapping[str, torch.Tensor],  # noqa: ARG002
-        inputs: Mapping[str, object],  # noqa: ARG002
-        rtol: float,  # noqa: ARG002
-        atol: float,  # noqa: ARG002
-    ) -> tuple[bool, str]:
-        rule = RelativeDifference(self.diff_thd)
-        allowance = Allowance("ratio_reldiff", self.pct_thd, self.max_diff_hd, self.max_show)
-        return judge(actual, expected, rule, allowance, narrowing=self.narrowing)
+    @classmethod
+    def of(cls, atol: float | None, rtol: float | None) -> OfRun:
+        """From a comparator's parameters.
+
+        Raises:
+            UsageError: one that can have no meaning.
+        """
+        for name, value in (("atol", atol), ("rtol", rtol)):
+            if value is not None:
+                number(name, value)
+        return cls(atol, rtol)
+
+    def __str__(self) -> str:
+        return f"atol={self.atol}, rtol={self.rtol}"
 
 
-def bound_of(
-    atol: float | None, rtol: float | None, *, run: tuple[float, float], of: torch.Tensor
-) -> Allclose:
-    """A comparator's tolerances, else those of the run, of which integers take no ``rtol``."""
-    real = of.is_floating_point() or of.is_complex()
-    inherited = run[1] if real else 0.0
-    return Allclose(run[0] if atol is None else atol, inherited if rtol is None else rtol)
+def rule_for(
+    rule: OfRun | RelativeDifference, expected: torch.Tensor, *, rtol: float, atol: float
+) -> Allclose | RelativeDifference:
+    """The rule of one call, with tolerances of the run, of which integers take no ``rtol``."""
+    if isinstance(rule, RelativeDifference):
+        return rule
+    real = expected.is_floating_point() or expected.is_complex()
+    inherited = rtol if real else 0.0
+    own_atol, own_rtol = rule.atol, rule.rtol
+    return Allclose(
+        atol if own_atol is None else own_atol, inherited if own_rtol is None else own_rtol
+    )
 
 
 def _narrowed(narrowing: Narrowing) -> str:

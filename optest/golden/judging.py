@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from optest.checking import Counts, Finding, Tolerance, Verdict, compare
-from optest.checking.comparators import Detail
+from optest.checking.comparators import Context, ask
 from optest.golden.stages import detail
 from optest.log import logger
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from optest.checking import Comparator, Element
+    from optest.checking.verdict import Status
 
 SHOWN = 20
 _CHUNK = 1 << 22
@@ -51,38 +52,18 @@ class Pairs:
             return Verdict(1.0, Finding("fail", str(error) or "the comparator's assertion"))
 
     def _by(self, comparator: Comparator, name: str) -> Verdict:
-        actual, expected = self.actual[name], self.expected[name]
-        label = getattr(comparator, "__name__", type(comparator).__name__)
-        answer = comparator(
-            actual,
-            expected,
+        context = Context(
             actual_outputs=self.actual,
             expected_outputs=self.expected,
             inputs=self.inputs,
             rtol=self.rtol,
             atol=self.atol,
         )
-        match answer:
-            case (bool(passed), str(words)):
-                return _verdict_of(expected, label, passed=passed, words=words)
-        raise TypeError(
-            f"comparator {label} returned {answer!r} for {name}: expected (ok, detail), a bool "
-            "and a str."
-        )
-
-
-def _verdict_of(expected: torch.Tensor, label: str, *, passed: bool, words: str) -> Verdict:
-    compared, wrong = expected.numel(), 0 if passed else expected.numel()
-    if isinstance(words, Detail):
-        compared, wrong = words.compared, words.mismatched
-    finding = Finding(
-        "pass" if passed else "fail",
-        f"{label}: {words.strip()}" if words or not passed else "",
-        Counts(compared=compared, mismatched=wrong),
-        shape=tuple(expected.shape),
-    )
-    share = wrong / compared if compared else 0.0
-    return Verdict(share if passed or share else 1.0, finding)
+        expected = self.expected[name]
+        answer = ask(comparator, self.actual[name], expected, context, name)
+        status: Status = "pass" if answer.passed else "fail"
+        finding = Finding(status, answer.reason, answer.counts, shape=tuple(expected.shape))
+        return Verdict(answer.value, finding)
 
 
 def allclose(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> Verdict:
