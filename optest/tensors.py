@@ -111,7 +111,7 @@ def _of_function(function: types.FunctionType) -> Iterator[object]:
             continue
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
-    for name in _names(function.__code__):
+    for name in names_in(function.__code__):
         value = function.__globals__.get(name)
         # Of functions only those of the same file: what a library's know is the library's.
         here = isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__
@@ -122,12 +122,12 @@ def _of_function(function: types.FunctionType) -> Iterator[object]:
             yield value
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
     """Names that the code uses, those of the lambdas and comprehensions inside it too."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from names_in(constant)
 
 
 def _of_array(array: np.ndarray[Any, Any]) -> Iterator[torch.Tensor]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+from optest.cases import state
 from optest.errors import UsageError
 from optest.golden.platform import device_of
 from optest.golden.scalar import ScalarSpec
@@ -166,7 +167,7 @@ class _Trial:
 
     def _call(self, tensors: Tensors) -> None:
         # The same random numbers for each: what is drawn must not look like what is read.
-        torch.manual_seed(_SEED)
+        state.seed_torch(_SEED)
         self._dispatch(
             *(
                 spec.to_python() if isinstance(spec, ScalarSpec) else tensors[spec.name]

@@ -10,6 +10,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from optest.tensors import names_in
+
 _MAX_LAYERS = 10
 
 
@@ -86,16 +88,9 @@ def _plain(function: types.FunctionType) -> Iterator[tuple[str, object]]:
 
 def _named(function: types.FunctionType) -> Iterator[tuple[str, object]]:
     """What the function's code names from outside itself: globals, and its closure's variables."""
-    for name in _names(function.__code__):
+    for name in names_in(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # not bound yet
             yield name, cell.cell_contents
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
