@@ -5,8 +5,9 @@ Importing this package imports neither torch nor a GPU runtime; each name loads 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from optest.lazy import face
 
 if TYPE_CHECKING:
     from optest import arch, dtypes, native, ops
@@ -25,17 +26,17 @@ _WHERE = {
     "dtypes": "optest.dtypes",
     "native": "optest.native",
     "ops": "optest.ops",
-    "logger": "optest.log:logger",
-    "get_arch": "optest.arch:get_arch",
-    "get_gfx": "optest.arch:get_gfx",
-    "get_gfx_runtime": "optest.arch:get_gfx_runtime",
-    "benchmark": "optest.cases.benchmark:benchmark",
-    "run_perftest": "optest.cases.perftest:run_perftest",
-    "perftest": "optest.cases.perftest:perftest",
-    "checkAllclose": "optest.cases.check:checkAllclose",
-    "assertAllclose": "optest.cases.check:assertAllclose",
-    "expect_failure": "optest.cases.session:expect_failure",
-    "summarize": "optest.cases.summary:summarize",
+    "logger": "optest.log",
+    "get_arch": "optest.arch",
+    "get_gfx": "optest.arch",
+    "get_gfx_runtime": "optest.arch",
+    "benchmark": "optest.cases.benchmark",
+    "run_perftest": "optest.cases.perftest",
+    "perftest": "optest.cases.perftest",
+    "checkAllclose": "optest.cases.check",
+    "assertAllclose": "optest.cases.check",
+    "expect_failure": "optest.cases.session",
+    "summarize": "optest.cases.summary",
 }
 
 __all__ = [
@@ -56,16 +57,4 @@ __all__ = [
     "summarize",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'optest' has no attribute {name!r}")
-    module, _, attribute = _WHERE[name].partition(":")
-    loaded = importlib.import_module(module)
-    value = getattr(loaded, attribute) if attribute else loaded
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = face(__name__, _WHERE)

@@ -5,8 +5,9 @@ Importing this package imports neither torch nor a GPU runtime; each name loads 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from optest.lazy import face
 
 if TYPE_CHECKING:
     from optest.golden.config import Config
@@ -64,14 +65,4 @@ __all__ = [
     "validate_golden",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'optest.golden' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_WHERE[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = face(__name__, _WHERE)

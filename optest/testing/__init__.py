@@ -5,8 +5,9 @@ Importing this package imports neither torch nor pytest; each name loads when it
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from optest.lazy import face
 
 if TYPE_CHECKING:
     from optest.testing.assertions import all_close_with_slack, assert_allclose, cosine_similarity
@@ -49,14 +50,4 @@ __all__ = [
     "update_block",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'optest.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_WHERE[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = face(__name__, _WHERE)
