@@ -64,10 +64,10 @@ def build_tensor_specs(tokens, heads, head_size):
 def main():
     from optest import dtypes
     from optest.golden import TritonKernel, mapped_pool_ratio_allclose, run
+    from optest.golden.flags import add_flags, run_options
 
     parser = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("-p", "--platform", help="cpu, cuda, cuda:N; the machine's own if left out")
-    parser.add_argument("-d", "--device", type=int, default=0, help="number of the card")
+    add_flags(parser)
     # Key heads and their size: 8,128 in Llama-3.
     parser.add_argument(
         "-s",
@@ -76,13 +76,6 @@ def main():
         nargs="+",
         default=[(40, 2, 64)],
     )
-    parser.add_argument("--targets", nargs="+", default=[], help="archs for --compile-only")
-    parser.add_argument("--compile-only", action="store_true")
-    parser.add_argument("--runtime-dir", help="work_dir of an earlier run, to run its kernel again")
-    parser.add_argument("--save-data", action="store_true", help="keep inputs and golden outputs")
-    parser.add_argument("--golden-data", help="data folder of a run with --save-data, to replay")
-    parser.add_argument("--enable-chip-swimlane", type=int, nargs="?", const=1, default=0)
-    parser.add_argument("--dump-passes", action="store_true")
     args = parser.parse_args()
 
     for tokens, heads, head_size in args.thd:
@@ -91,15 +84,6 @@ def main():
             fn=TritonKernel(write_pool_kernel, (tokens,), constexprs={"BLOCK": block}),
             specs=build_tensor_specs(tokens, heads, head_size),
             golden_fn=golden_write_pool,
-            runtime_dir=args.runtime_dir,
-            golden_data=args.golden_data,
-            config={
-                "platform": args.platform,
-                "device_id": args.device,
-                "enable_chip_swimlane": args.enable_chip_swimlane,
-                "dump_passes": args.dump_passes,
-                "targets": args.targets,
-            },
             compare_fn={
                 "pool": mapped_pool_ratio_allclose(
                     "slots",
@@ -111,8 +95,7 @@ def main():
                     max_error_ratio=0,
                 )
             },
-            compile_only=args.compile_only,
-            save_data=args.save_data,
+            **run_options(args),
         )
         if not result.passed:
             raise SystemExit(result.error)

@@ -76,21 +76,14 @@ def build_kernel(m, n, kernel):
 def main():
     from optest import dtypes
     from optest.golden import ratio_allclose, run
+    from optest.golden.flags import add_flags, run_options
 
     parser = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("-p", "--platform", help="cpu, cuda, cuda:N; the machine's own if left out")
-    parser.add_argument("-d", "--device", type=int, default=0, help="number of the card")
+    add_flags(parser)
     parser.add_argument("--kernel", choices=["triton", "csrc"], default="triton")
     parser.add_argument(
         "-s", "--mn", type=dtypes.tuple_of(2, "m,n"), nargs="+", default=[(16, 512)]
     )
-    parser.add_argument("--targets", nargs="+", default=[], help="archs for --compile-only")
-    parser.add_argument("--compile-only", action="store_true")
-    parser.add_argument("--runtime-dir", help="work_dir of an earlier run, to run its kernel again")
-    parser.add_argument("--save-data", action="store_true", help="keep inputs and golden outputs")
-    parser.add_argument("--golden-data", help="data folder of a run with --save-data, to replay")
-    parser.add_argument("--enable-chip-swimlane", type=int, nargs="?", const=1, default=0)
-    parser.add_argument("--dump-passes", action="store_true")
     args = parser.parse_args()
 
     for m, n in args.mn:
@@ -98,19 +91,9 @@ def main():
             fn=build_kernel(m, n, args.kernel),
             specs=build_tensor_specs(m, n, args.kernel),
             golden_fn=golden_rmsnorm,
-            runtime_dir=args.runtime_dir,
-            golden_data=args.golden_data,
-            config={
-                "platform": args.platform,
-                "device_id": args.device,
-                "enable_chip_swimlane": args.enable_chip_swimlane,
-                "dump_passes": args.dump_passes,
-                "targets": args.targets,
-            },
             # One step of bf16: a sum in another order may round the other way.
             compare_fn={"out": ratio_allclose(atol=1e-4, rtol=1.0 / 128)},
-            compile_only=args.compile_only,
-            save_data=args.save_data,
+            **run_options(args),
         )
         if not result.passed:
             raise SystemExit(result.error)

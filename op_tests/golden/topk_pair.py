@@ -58,21 +58,14 @@ def build_tensor_specs(m, n, k):
 def main():
     from optest import dtypes
     from optest.golden import TritonKernel, run, topk_pair_compare
+    from optest.golden.flags import add_flags, run_options
 
     parser = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("-p", "--platform", help="cpu, cuda, cuda:N; the machine's own if left out")
-    parser.add_argument("-d", "--device", type=int, default=0, help="number of the card")
+    add_flags(parser)
     # n is experts: 256 in DeepSeek-V3; k those that a token goes to.
     parser.add_argument(
         "-s", "--mnk", type=dtypes.tuple_of(3, "m,n,k"), nargs="+", default=[(16, 256, 8)]
     )
-    parser.add_argument("--targets", nargs="+", default=[], help="archs for --compile-only")
-    parser.add_argument("--compile-only", action="store_true")
-    parser.add_argument("--runtime-dir", help="work_dir of an earlier run, to run its kernel again")
-    parser.add_argument("--save-data", action="store_true", help="keep inputs and golden outputs")
-    parser.add_argument("--golden-data", help="data folder of a run with --save-data, to replay")
-    parser.add_argument("--enable-chip-swimlane", type=int, nargs="?", const=1, default=0)
-    parser.add_argument("--dump-passes", action="store_true")
     args = parser.parse_args()
 
     for m, n, k in args.mnk:
@@ -80,20 +73,10 @@ def main():
             fn=TritonKernel(topk_kernel, (m,), constexprs={"BLOCK": triton.next_power_of_2(n)}),
             specs=build_tensor_specs(m, n, k),
             golden_fn=golden_topk,
-            runtime_dir=args.runtime_dir,
-            golden_data=args.golden_data,
-            config={
-                "platform": args.platform,
-                "device_id": args.device,
-                "enable_chip_swimlane": args.enable_chip_swimlane,
-                "dump_passes": args.dump_passes,
-                "targets": args.targets,
-            },
             rtol=0,  # values are copied, not computed
             atol=0,
             compare_fn={"idx": topk_pair_compare("vals")},
-            compile_only=args.compile_only,
-            save_data=args.save_data,
+            **run_options(args),
         )
         if not result.passed:
             raise SystemExit(result.error)
