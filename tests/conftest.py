@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import os
 
 import pytest
@@ -43,3 +46,37 @@ def _settings_given_back():
 def _ours() -> dict[str, str]:
     names = ("GPU_ARCHS", "TRITON_INTERPRET")
     return {k: v for k, v in os.environ.items() if k.startswith("OPTEST_") or k in names}
+
+
+class Recorded:
+    """A session with a sink, and what was written to it."""
+
+    def __init__(self, mode, path):
+        from optest.cases.events import Events
+        from optest.cases.session import Session
+
+        self.session = Session(mode=mode, events=Events(path), judged_by="")
+        self.path = path
+
+    @property
+    def events(self):
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def finished(self):
+        return [event for event in self.events if event["event"] == "finished"]
+
+
+@pytest.fixture
+def make_session(tmp_path):
+    """``make_session("check")`` makes a session of that mode current until the test ends."""
+    from optest.cases import session as sessions
+
+    with contextlib.ExitStack() as opened:
+        numbers = itertools.count()
+
+        def make(mode="check"):
+            recorded = Recorded(mode, tmp_path / f"events{next(numbers)}.jsonl")
+            opened.enter_context(sessions.using(recorded.session))
+            return recorded
+
+        yield make
