@@ -13,6 +13,7 @@ import pytest
 
 import aiter_ref
 import optest
+from optest import lazy
 
 OP_TESTS = Path(__file__).parents[1] / "op_tests"
 
@@ -122,3 +123,12 @@ def test_references_import_nothing_but_torch():
 def test_the_face_costs_a_fifth_of_a_second_at_most():
     # The least of three: a busy machine only ever adds.
     assert min(float(_python(COST)) for _ in range(3)) <= 0.2
+
+
+def test_a_face_gives_sub_modules_themselves_and_of_others_the_name():
+    get, names = lazy.face("optest", {"arch": "optest.arch", "get_gfx": "optest.arch"})
+    assert get("arch") is sys.modules["optest.arch"]
+    assert get("get_gfx") is sys.modules["optest.arch"].get_gfx
+    assert {"arch", "get_gfx", "__name__"} <= set(names())
+    with pytest.raises(AttributeError, match="module 'optest' has no attribute 'gfx'"):
+        get("gfx")

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from optest.checking import Tolerance, compare, describe, engines
+from optest.checking.comparators import Detail
 from optest.errors import UsageError
 
 EXACT = Tolerance(rtol=0.0, atol=0.0)
@@ -477,3 +478,13 @@ def test_tolerances_without_a_meaning_are_refused(options):
     """``|a-b| <= nan`` is never true and ``not (|a-b| > nan)`` always: neither may decide."""
     with pytest.raises(UsageError, match=next(iter(options))):
         Tolerance(**options)
+
+
+def test_a_failure_of_which_no_element_is_wrong_is_no_share_of_zero():
+    """As a float it would read as a match."""
+
+    def tail(*_, **__):
+        return False, Detail("the tail is not zero", mismatched=0, compared=3)
+
+    verdict = compare(_t(1, 2, 3), _t(1, 2, 3), comparator=tail)
+    assert (float(verdict), verdict.status, verdict.mismatched) == (1.0, "fail", 0)

@@ -294,3 +294,11 @@ def test_every_instruction_set_counts_alike(isa):
     if "this CPU runs" in done.stderr:
         pytest.skip(f"this CPU has no {isa}")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_complex_element_differs_where_one_of_its_parts_does(part):
+    a = torch.zeros(50, dtype=torch.complex64)
+    b = a.clone()
+    torch.view_as_real(b)[7, part] = 1
+    assert gate_plain.scan(Gate.of(a, b, SameBits())).count("changed") == 1

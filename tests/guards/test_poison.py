@@ -209,3 +209,16 @@ def test_inputs_that_were_changed_are_told_from_outputs():
     call = first_call(lambda: (out.fill_(1), x.zero_()), x, out)
     call.run()
     assert [t is x for t in call.changed_inputs()] == [True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16])
+def test_what_fill_wrote_is_known_by_its_bytes_alone(dtype, monkeypatch):
+    """Where no allocator is, torch's own filling counts as poison; a kernel's NaN is a result."""
+    monkeypatch.setattr(poison, "_allocator", lambda: None)
+    result = torch.full((4,), torch.iinfo(dtype).max if dtype == torch.int32 else torch.nan).to(
+        dtype
+    )
+    poison.fill(result[:1], poison.BUFFERS)
+    mask = poison.holding(result, poison.BUFFERS, filled=True)
+    assert mask.tolist() == [True, False, False, False]
+    assert poison.holding(result, poison.BUFFERS).all()

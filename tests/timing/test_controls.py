@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from optest.errors import RefusedError
 from optest.tensors import Snapshot
 from optest.timing import Plan, measure
-from optest.timing.clock import Target
+from optest.timing.clock import Reading, Target
 from optest.timing.controls import Controls
 from optest.timing.inputs import Inputs
 from optest.timing.wall import WallClock
@@ -221,3 +221,29 @@ def test_an_answer_that_cannot_be_judged_is_noted():
     assert "may be remembered" in timing.notes[0]
     _, timing = measure(*honest()["values it refuses"], plan=WARM)
     assert "no control call: LinAlgError" in timing.notes[0].replace("_", "")
+
+
+class _Hurried:
+    """Loses the processor in the first call on new values, never twice in a row."""
+
+    name, resolution_us, reads_host = "hurried", 0.001, True
+
+    def __init__(self):
+        self.seen, self.late = set(), False
+
+    def time(self, targets, rounds, before):
+        ((x,), _), *_ = targets[0].sets
+        value = float(x.sum())
+        self.late = value not in self.seen and not self.late
+        self.seen.add(value)
+        return [Reading([900.0 if self.late else 9.0], [self.late], targets[0].func(x), 1)]
+
+
+def test_a_preempted_call_on_new_inputs_is_made_again_on_newer_ones():
+    """Its time says nothing of the kernel, and its values are no longer new."""
+    x = torch.randn(64)
+    clock = _Hurried()
+    controls = Controls(clock, Target(torch.neg, (((x,), {}),)), None, Inputs(Snapshot([x])))
+    controls.run(torch.neg(x), 9.0)  # the first control call is slow: new is held against seen
+    assert len(clock.seen) >= 8
+    assert not controls.notes

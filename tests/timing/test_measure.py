@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 import torch
-from told_clocks import ToldClock
+from told_clocks import Counted, ToldClock
 
+from optest import native
 from optest.tensors import Snapshot, tensors_in
 from optest.timing import Plan, measure
 
@@ -241,3 +242,15 @@ def test_measuring_costs_little_beside_the_calls():
         _, timing = measure(torch.neg, (x,), plan=plan)
         beside.append((time.perf_counter() - start) * 1e6 - timing.calls * timing)
     assert min(beside) < 2_500
+
+
+def test_nothing_is_timed_while_a_compiler_runs(monkeypatch):
+    order = []
+    clock = ToldClock()
+    times = clock.time
+    monkeypatch.setattr(native, "settle", lambda: order.append("settled"))
+    monkeypatch.setattr(clock, "time", lambda *args: order.append("timed") or times(*args))
+    measure(Counted(9.0, 9.1), plan=Plan(**QUICK, clock=clock))
+    assert order[0] == "settled"
+    assert order.count("settled") == 1
+    assert "timed" in order
