@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from optest.checking import Verdict
+    from optest.guards.finding import Finding
     from optest.guards.outputs import Outputs
 
 
@@ -44,6 +45,7 @@ class Case:
     declared: Declared = field(default_factory=Declared)
     verdicts: list[Verdict] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     outputs: Outputs | None = None
     inputs: list[torch.Tensor] = field(default_factory=list)
     checked_inputs: bool = False

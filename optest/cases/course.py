@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ def finish(session: Session, case: Case, row: Row, error: str, seconds: float) -
         reason=reason,
         row={key: value for key, value in row.items() if key not in row.arguments},
         checks=[{"verdict": verdict} for verdict in case.verdicts],
+        findings=[asdict(finding) for finding in case.findings],
     )
     case.forget()
 

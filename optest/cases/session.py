@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from optest.cases.case import Case
     from optest.cases.row import Row
+    from optest.cases.tamper import Tamper
     from optest.checking import Verdict
+    from optest.guards.finding import Finding
 
 
 OUTSIDE = "(outside any case)"
@@ -53,7 +55,8 @@ class Session:
 
     ``mode`` is run (measure and check), check (no timing loops) or collect (record, run nothing).
     ``guards`` is off, cheap or full. ``judged_by`` says who acts on failures: the process at its
-    exit, pytest, or the empty string for a caller that looks itself.
+    exit, pytest, or the empty string for a caller that looks itself. ``tamper`` stands between the
+    candidates and the test: it may change what they made.
     """
 
     mode: str = "run"
@@ -73,6 +76,7 @@ class Session:
     script_functions: int = 0
     unprinted: list[weakref.ref[Row]] = field(default_factory=list)
     last_reseed: int | None = None
+    tamper: Tamper | None = None
     _times_seen: Counter[int] = field(default_factory=Counter)
 
     @classmethod
@@ -143,6 +147,16 @@ class Session:
         else:
             self.failures.append(Failure(OUTSIDE, "failed", reason))
             self.totals["failed checks outside cases"] += 1
+
+    def note_finding(self, finding: Finding) -> None:
+        """Record what a guard found; under cheap guards, what a test can declare is a warning."""
+        if finding.declarable and self.guards != "full":
+            once(str(finding))
+            return
+        if self.case is not None:
+            self.case.findings.append(finding)
+        logger.error("%s", finding)
+        self.note_failure(str(finding))
 
     @property
     def ran(self) -> int:
