@@ -1,8 +1,7 @@
-"""State of the process that a case may change and must not leave behind."""
+"""State of the process around a case: seeded before it, put back after it."""
 
 from __future__ import annotations
 
-import os
 import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from optest.guards import process
 from optest.log import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 def seed_torch(seed: int) -> None:
@@ -34,76 +34,12 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
 
 
-def _set_deterministic(value: tuple[bool, bool]) -> None:
-    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
-
-
-class _Environment(dict[bytes, bytes]):
-    """The variables at one moment, equal where a case's own are.
-
-    torch.compile keeps its cache folders there; they belong to the process, not to a case.
-    """
-
-    @classmethod
-    def now(cls) -> _Environment:
-        # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
-        return cls(os.environ._data)  # type: ignore[attr-defined]  # noqa: SLF001
-
-    __hash__ = None
-
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) or (
-            isinstance(other, _Environment) and self.of_case() == other.of_case()
-        )
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def of_case(self) -> dict[bytes, bytes]:
-        return {k: v for k, v in self.items() if b"TORCHINDUCTOR_" not in k}
-
-
-def _set_environment(value: _Environment) -> None:
-    wanted = value.of_case()
-    for name in set(_Environment.now().of_case()) - set(wanted):
-        del os.environb[name]
-    os.environb.update(wanted)
-
-
-def _set_default_device(value: torch.device) -> None:
-    # None uninstalls the function mode that a CPU default would leave on every call.
-    torch.set_default_device(None if value.type == "cpu" else value)
-
-
-_STATE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
-    "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "thread count": (torch.get_num_threads, torch.set_num_threads),
-    "gradient mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),  # noqa: SLF001 - no public setter
-    "deterministic algorithms": (
-        lambda: (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        ),
-        _set_deterministic,
-    ),
-    "default device": (torch.get_default_device, _set_default_device),
-    "working folder": (os.getcwd, os.chdir),
-    "float32 matmul precision": (
-        torch.get_float32_matmul_precision,
-        torch.set_float32_matmul_precision,
-    ),
-    "environment": (_Environment.now, _set_environment),
-}
-
-
 @contextmanager
 def contained(what: str) -> Iterator[None]:
     """Put back what ``what`` changes, and say so."""
-    before = {name: read() for name, (read, _) in _STATE.items()}
+    before = process.now()
     try:
         yield
     finally:
-        for name, (read, write) in _STATE.items():
-            if read() != before[name]:
-                write(before[name])
-                logger.warning("%s changed the %s; it was put back", what, name)
+        for name in process.put_back(before):
+            logger.warning("%s changed the %s; it was put back", what, name)

@@ -1,0 +1,77 @@
+"""Memory that a candidate keeps from call to call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import itertools
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest.guards.finding import Finding
+from optest.log import once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS = 4
+# Less than any result of an operator, more than an entry in a log or a counter that grows a digit.
+_LEAST_BYTES = 512
+
+
+class _Mallinfo2(ctypes.Structure):
+    """glibc's ``struct mallinfo2``: counts of bytes over all arenas."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+    uordblks: int
+    hblkhd: int
+
+
+@functools.cache
+def _mallinfo() -> Callable[[], _Mallinfo2] | None:
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if function is None:
+        once("memory kept from call to call is not watched: the C library does not count it")
+        return None
+    function.restype = _Mallinfo2
+    return function  # type: ignore[no-any-return]
+
+
+def in_use() -> int:
+    """Bytes that the process has from the C library, torch's CPU tensors included, and on GPUs."""
+    read = _mallinfo()
+    total = 0
+    if read is not None:
+        counts = read()
+        total = counts.uordblks + counts.hblkhd
+    if torch.cuda.is_available():
+        total += torch.cuda.memory_allocated()
+    return total
+
+
+def finding(call: Callable[[], object]) -> Finding | None:
+    """Call a candidate a few times and see whether every call leaves more memory in use."""
+    readings = [in_use()]
+    for _ in range(CALLS):
+        call()
+        readings.append(in_use())
+    steps = [after - before for before, after in itertools.pairwise(readings)]
+    if min(steps) < _LEAST_BYTES:
+        return None
+    gc.collect()  # dear, and only now of interest: cycles are no leak
+    kept = in_use() - readings[0]
+    if kept < CALLS * _LEAST_BYTES:
+        return None
+    return Finding(
+        "memory",
+        f"{CALLS} calls on the same inputs left {kept} more bytes in use, each of them some",
+        "it keeps its results or forgets to free its workspace; a long run ends for lack of memory",
+    )

@@ -1,0 +1,149 @@
+"""Names that a candidate may not replace: the clocks, the comparisons, and the harness itself.
+
+What stands in ``_ORIGINALS`` is what Python and torch came with: this module is imported with the
+face of the house, before a script's candidates are. A function of ours is known by the file that
+its code comes from, so that one whose code was exchanged in place is found as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from optest import units
+from optest.guards.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MEANS = "what was measured or checked after that says nothing"
+
+_CLOCKS = "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time".split()
+_TORCH = "allclose isclose equal eq ne abs sub max where empty randn manual_seed".split()
+_TENSOR = "__eq__ __sub__ allclose isclose equal abs max item tolist clone copy_ to float".split()
+_ORIGINALS = (
+    *(("time", time, name, getattr(time, name)) for name in _CLOCKS),
+    *(("torch", torch, name, getattr(torch, name)) for name in _TORCH),
+    *(("torch.Tensor", torch.Tensor, name, getattr(torch.Tensor, name)) for name in _TENSOR),
+)
+
+# The names by which the harness reaches its clock.
+_REACHED = (
+    ("optest.timing.wall", "time", time),
+    ("optest.timing.sampling", "time", time),
+    ("optest.timing.wall", "NS_PER_US", units.NS_PER_US),
+    ("optest.testing.measuring", "US_PER_MS", units.US_PER_MS),
+)
+
+# What a reading on a device goes through, and comparisons that are written in Python.
+_FUNCTIONS = (
+    ("torch.cuda", "synchronize"),
+    ("torch.cuda", "Event.record"),
+    ("torch.cuda", "Event.elapsed_time"),
+    ("torch.cuda", "Event.synchronize"),
+    ("torch.testing", "assert_close"),
+)
+_ROOMS = tuple(
+    f"optest.{room}"
+    for room in "cases checking guards timing testing golden stats tensors units".split()
+)
+
+
+def clock() -> Finding | None:
+    """Look at Python's clocks; quick enough to be done before every timed call (1 us)."""
+    for name in _CLOCKS:
+        if getattr(time, name, None) is not _CLOCK_OF[name]:
+            return _finding(f"time.{name}", getattr(time, name, None))
+    for module_name, name, held in _REACHED:
+        module = sys.modules.get(module_name)
+        if module is not None and getattr(module, name, None) is not held:
+            return _finding(f"{module_name}.{name}", getattr(module, name, None))
+    return None
+
+
+_CLOCK_OF = {name: getattr(time, name) for name in _CLOCKS}
+
+
+def builtin() -> Finding | None:
+    """Look at the clocks, and at torch's functions that comparisons are made of (6 us)."""
+    for where, owner, name, original in _ORIGINALS:
+        if getattr(owner, name, None) is not original:
+            return _finding(f"{where}.{name}", getattr(owner, name, None))
+    return clock()
+
+
+def everything() -> Finding | None:
+    """Look at the device's clocks and at every function of the harness as well (1 ms)."""
+    found = builtin()
+    if found is not None:
+        return found
+    for module_name, path in _FUNCTIONS:
+        module = sys.modules.get(module_name)
+        value = functools.reduce(lambda at, part: getattr(at, part, None), path.split("."), module)
+        if module is not None and not _is_from(value, Path(module.__file__ or "").parent):
+            return _finding(f"{module_name}.{path}", value)
+    for place, function in _own_functions():
+        if not function.__code__.co_filename.startswith(_OWN):
+            return _finding(place, function)
+    return None
+
+
+_HOUSE = Path(__file__).parent.parent
+
+
+def _own_functions() -> Iterator[tuple[str, types.FunctionType]]:
+    """Every function in a module of ours, or in a class that it defines."""
+    for module_name, module in list(sys.modules.items()):
+        if not module_name.startswith(_ROOMS):
+            continue
+        for name, value in list(vars(module).items()):
+            if isinstance(value, type) and value.__module__ == module_name:
+                inside = [(f"{name}.{inner}", _function(at)) for inner, at in vars(value).items()]
+            else:
+                inside = [(name, _function(value))]
+            for path, function in inside:
+                if function is not None and not _is_library(function):
+                    yield f"{module_name}.{path}", function
+
+
+def _function(value: object) -> types.FunctionType | None:
+    """The function itself, or what a property, a static or a class method is made of."""
+    inner = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
+    return inner if isinstance(inner, types.FunctionType) else None
+
+
+def _is_library(function: types.FunctionType) -> bool:
+    """Whether it is from Python's or an installed library: imported by us, or made by dataclass."""
+    file = function.__code__.co_filename
+    return not file.startswith(_OWN) and file.startswith(_FOREIGN)
+
+
+_OWN = f"{_HOUSE}{os.sep}"
+_FOREIGN = ("<", str(Path(types.__file__).parent), str(Path(torch.__file__).parent.parent))
+
+
+def _is_from(found: object, home: Path) -> bool:
+    """Whether a function's code comes from ``home``; C functions come from no file."""
+    code = getattr(found, "__code__", None)
+    if code is None:
+        return type(found).__module__ == "builtins" and found is not None
+    return str(code.co_filename).startswith(f"{home}{os.sep}")
+
+
+def _finding(name: str, found: object) -> Finding:
+    return Finding("patched names", f"{name} was replaced by {_place(found)}", _MEANS)
+
+
+def _place(found: object) -> str:
+    code = getattr(found, "__code__", None)
+    name = getattr(found, "__qualname__", type(found).__qualname__)
+    if code is None:
+        return f"{getattr(found, '__module__', None) or type(found).__module__}.{name}"
+    return f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})"

@@ -1,0 +1,90 @@
+"""State of the process that whatever runs in it may change, and must not leave behind."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _set_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+class _Environment(dict[bytes, bytes]):
+    """The variables at one moment, equal where a case's own are.
+
+    torch.compile keeps its cache folders there; they belong to the process, not to a case.
+    """
+
+    @classmethod
+    def now(cls) -> _Environment:
+        # The mapping itself decodes each name and value when asked: 80 µs, twice a case.
+        return cls(os.environ._data)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) or (
+            isinstance(other, _Environment) and self.of_case() == other.of_case()
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def of_case(self) -> dict[bytes, bytes]:
+        return {k: v for k, v in self.items() if b"TORCHINDUCTOR_" not in k}
+
+
+def _set_environment(value: _Environment) -> None:
+    wanted = value.of_case()
+    for name in set(_Environment.now().of_case()) - set(wanted):
+        del os.environb[name]
+    os.environb.update(wanted)
+
+
+def _set_default_device(value: torch.device) -> None:
+    # None uninstalls the function mode that a CPU default would leave on every call.
+    torch.set_default_device(None if value.type == "cpu" else value)
+
+
+_TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
+    "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "thread count": (torch.get_num_threads, torch.set_num_threads),
+    "gradient mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),  # noqa: SLF001 - no public setter
+    "deterministic algorithms": (
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        _set_deterministic,
+    ),
+    "default device": (torch.get_default_device, _set_default_device),
+    "working folder": (os.getcwd, os.chdir),
+    "float32 matmul precision": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "environment": (_Environment.now, _set_environment),
+}
+
+State = dict[str, object]
+
+
+def now() -> State:
+    """Everything in the table, as it is (40 us)."""
+    return {name: read() for name, (read, _) in _TABLE.items()}
+
+
+def put_back(before: Mapping[str, object]) -> list[str]:
+    """Put back what differs from ``before``; returns the names of it."""
+    changed = []
+    for name, (read, write) in _TABLE.items():
+        if read() != before[name]:
+            write(before[name])
+            changed.append(name)
+    return changed
