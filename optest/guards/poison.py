@@ -1,8 +1,8 @@
 """Poison: fresh memory holds known bytes, so that what was not written shows.
 
-On the CPU an allocator (csrc/poison.cpp) fills every allocation made while poisoning is on, a
-candidate's own included. Without a compiler, and on a GPU, torch's fill-uninitialised mode does the
-same for what ``torch.empty`` and its kin return.
+On the CPU an allocator (``memory``) fills every allocation made while poisoning is on, a
+candidate's own included, and puts guards around it. Without a compiler, and on a GPU, torch's
+fill-uninitialised mode does the filling for what ``torch.empty`` and its kin return.
 
 No byte is wrong in every dtype: 0xFF is NaN in floats and -1 in integers, where -1 pads tables of
 indices; 0x7F is 3.4e38 in bf16 and fp32, 127 in int8. An element that holds the first after a call
@@ -11,15 +11,14 @@ on the first, and the second after a call on the second, was written by neither.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 
-from optest import native, tensors
+from optest import tensors
+from optest.guards import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,33 +27,25 @@ if TYPE_CHECKING:
 BUFFERS = 0x7F
 # What a candidate's allocations hold in its first call, and in the second where that is in doubt.
 FIRST, SECOND = 0xFF, 0x7F
-_OFF = -1
-
-
-@functools.cache
-def _allocator() -> ctypes.CDLL | None:
-    """The poisoning allocator, installed; None where csrc cannot be built."""
-    otherwise = "the poisoning allocator is not available, torch's fill mode stands in"
-    if native.csrc_or_none("poison", otherwise) is None:
-        return None
-    library = ctypes.CDLL(str(native.library_path("poison")))
-    library.optest_poison_install()
-    return library
 
 
 @contextmanager
 def fresh_memory_poisoned(byte: int | None = BUFFERS, *, device: str = "cpu") -> Iterator[None]:
-    """Inside, memory that is allocated holds ``byte`` throughout; None switches poisoning off."""
-    library = _allocator() if device == "cpu" else None
-    if library is None:
+    """Inside, memory that is allocated holds ``byte`` throughout and lies between guards.
+
+    None switches both off; what was allocated under guard stays so.
+    """
+    installed = memory.allocator() if device == "cpu" else None
+    if installed is None:
         with _fill_mode(on=byte is not None):
             yield
         return
-    before = library.optest_poison_set(_OFF if byte is None else byte)
+    guard = memory.Guard.NONE if byte is None else memory.wanted()
+    before = installed.switch(byte, guard)
     try:
         yield
     finally:
-        library.optest_poison_set(before)
+        installed.switch_back(before)
 
 
 @contextmanager
@@ -95,7 +86,7 @@ def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.T
     if seen is None or seen.numel() == 0:
         return None
     mask = seen == _repeated(byte, seen.dtype)
-    if not filled and (_allocator() is None or tensor.device.type != "cpu"):
+    if not filled and (memory.allocator() is None or tensor.device.type != "cpu"):
         mask |= _filled(tensor).reshape(mask.shape)
     if tensor.is_complex():
         mask = mask.all(-1)

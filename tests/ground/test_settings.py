@@ -10,6 +10,7 @@ from optest.errors import SettingError
 GOOD = {
     "OPTEST_MODE": (" Check ", "check"),
     "OPTEST_GUARDS": ("FULL", "full"),
+    "OPTEST_GUARD_PAGES": ("1", True),
     "OPTEST_ONLY": ("list.txt", None),
     "OPTEST_EVENTS": ("/tmp/e.jsonl", Path("/tmp/e.jsonl")),
     "OPTEST_CACHE": ("warm", "warm"),
@@ -39,6 +40,7 @@ GOOD = {
 BAD = [
     ("OPTEST_MODE", "fast"),
     ("OPTEST_GUARDS", "1"),
+    ("OPTEST_GUARD_PAGES", "2"),
     ("OPTEST_CACHE", "hot"),
     ("OPTEST_BUDGET_S", "0"),
     ("OPTEST_BUDGET_S", "inf"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from optest import native
-from optest.guards import poison
+from optest.guards import memory, poison
 from optest.guards.first_call import FirstCall
 from optest.guards.outputs import Outputs, is_blank
 
@@ -46,7 +46,7 @@ def test_nesting_gives_back_what_was_before():
 
 
 def test_the_fill_mode_stands_in_without_a_compiler(monkeypatch):
-    monkeypatch.setattr(poison, "_allocator", lambda: None)
+    monkeypatch.setattr(memory, "allocator", lambda: None)
     before = torch.are_deterministic_algorithms_enabled()
     with poison.fresh_memory_poisoned():
         assert torch.empty(1000).isnan().all()
@@ -214,7 +214,7 @@ def test_inputs_that_were_changed_are_told_from_outputs():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16])
 def test_what_fill_wrote_is_known_by_its_bytes_alone(dtype, monkeypatch):
     """Where no allocator is, torch's own filling counts as poison; a kernel's NaN is a result."""
-    monkeypatch.setattr(poison, "_allocator", lambda: None)
+    monkeypatch.setattr(memory, "allocator", lambda: None)
     result = torch.full((4,), torch.iinfo(dtype).max if dtype == torch.int32 else torch.nan).to(
         dtype
     )
