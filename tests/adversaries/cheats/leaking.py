@@ -1,0 +1,90 @@
+"""Memory that grows from call to call."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import TYPE_CHECKING
+
+import torch
+from subjects.fused_add import FUSED_ADD
+from subjects.rmsnorm import RMSNORM
+from subjects.silu import SILU
+
+from cheats import undo
+from cheats.adversary import each
+
+if TYPE_CHECKING:
+    from subjects.subject import Kernel, Subject
+
+MIB = 1 << 20
+LEAKED = []
+
+
+def keeps_results(subject: Subject) -> Kernel:
+    """Appends each result to a list in a module; a right copy of it goes to the caller."""
+    undo.later(LEAKED.clear)
+
+    def kernel(*args):
+        data = subject.right(*args)
+        LEAKED.append([tensor.clone() for tensor in subject.outputs(args, data)])
+        return data
+
+    return kernel
+
+
+def keeps_workspaces(subject: Subject) -> Kernel:
+    """A workspace a call, kept for no reason."""
+    undo.later(LEAKED.clear)
+
+    def kernel(*args):
+        LEAKED.append(torch.zeros(MIB))
+        return subject.right(*args)
+
+    return kernel
+
+
+def keeps_bytes(subject: Subject) -> Kernel:
+    undo.later(LEAKED.clear)
+
+    def kernel(*args):
+        LEAKED.append(bytearray(b"x") * MIB)
+        return subject.right(*args)
+
+    return kernel
+
+
+def never_frees(subject: Subject) -> Kernel:
+    """malloc without free."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.free.argtypes = (ctypes.c_void_p,)
+
+    def kernel(*args):
+        block = libc.malloc(MIB)
+        ctypes.memset(block, 1, MIB)
+        undo.later(lambda: libc.free(block))
+        return subject.right(*args)
+
+    return kernel
+
+
+def maps(subject: Subject) -> Kernel:
+    """Pages mapped and written, never given back."""
+
+    def kernel(*args):
+        pages = mmap.mmap(-1, MIB)
+        pages.write(b"x" * MIB)
+        undo.later(pages.close)
+        return subject.right(*args)
+
+    return kernel
+
+
+ADVERSARIES = [
+    *each("keeps its results", keeps_results, (RMSNORM, SILU, FUSED_ADD), "memory"),
+    *each("keeps its workspaces", keeps_workspaces, (RMSNORM, SILU), "memory"),
+    *each("keeps bytes", keeps_bytes, (RMSNORM,), "memory"),
+    *each("malloc without free", never_frees, (RMSNORM, SILU), "memory"),
+    *each("maps pages", maps, (RMSNORM,), "memory"),
+]
