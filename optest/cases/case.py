@@ -109,6 +109,13 @@ def numbered(identity: str, nth: int) -> str:
     return f"{identity}#{nth}" if nth > 1 else identity
 
 
+def split_number(case_id: str) -> tuple[str, int]:
+    """The inverse of ``numbered``."""
+    # The arguments stand in brackets, so what follows the last bracket is the suffix alone.
+    match = re.fullmatch(r"(.*\])(?:#(\d+))?", case_id, re.DOTALL)
+    return (match[1], int(match[2] or 1)) if match else (case_id, 1)
+
+
 def seed_of(identity: str, mixed_in: int = 0) -> int:
     """A 31-bit seed from the id, so that a case gives the same inputs wherever it runs."""
     digest = hashlib.sha256(f"{mixed_in}:{identity}".encode()).digest()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from optest.cases import collecting
 from optest.cases import session as sessions
-from optest.cases.case import call_arguments
 from optest.cases.row import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
     from optest.cases.session import Collected, Session
@@ -27,30 +27,25 @@ _NOT_ON_LIST = "not on OPTEST_ONLY"
 class CaseItem(pytest.Item):
     """One case of a ``@benchmark`` function."""
 
-    case_id: str
-    function: Callable[..., Any]
-    arguments: dict[str, Any]
+    case: Collected
     argv: Sequence[str]
 
     @classmethod
     def make(cls, parent: pytest.Module, case: Collected, argv: Sequence[str]) -> CaseItem:
         """An item named as the case's id is, without its file."""
         item: CaseItem = cls.from_parent(parent, name=case.id.partition("::")[2])
-        item.case_id, item.argv = case.id, argv
-        item.function, item.arguments = case.function, case.arguments
+        item.case, item.argv = case, argv
         return item
 
     def runtest(self) -> None:
         """Run the case; its failed checks and exceptions fail the item."""
         session = sessions.current()
-        session.expect_nth(*_identity_and_nth(self.case_id))
-        call = call_arguments(self.function, self.arguments)
         with failures_raised(session, [str(self.path), *self.argv]):
-            skip_unless_ran(self.function(*call.args, **call.kwargs))
+            skip_unless_ran(collecting.run(session, self.case))
 
     def reportinfo(self) -> tuple[Any, int, str]:
         """File, line and name for reports."""
-        code = getattr(self.function, "__wrapped__", self.function).__code__
+        code = inspect.unwrap(self.case.function).__code__
         return self.path, code.co_firstlineno - 1, self.name
 
 
@@ -159,9 +154,3 @@ def raise_failures(session: Session, since: int, argv: Sequence[str] = ()) -> No
         if argv and "::" in failure.case_id:
             lines.append(f"  alone: {sessions.rerun_command(failure.case_id, argv)}")
     pytest.fail("\n".join(lines), pytrace=False)
-
-
-def _identity_and_nth(case_id: str) -> tuple[str, int]:
-    # The arguments stand in brackets, so what follows the last bracket is the suffix alone.
-    match = re.fullmatch(r"(.*\])(?:#(\d+))?", case_id, re.DOTALL)
-    return (match[1], int(match[2] or 1)) if match else (case_id, 1)

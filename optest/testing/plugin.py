@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optest import settings
-from optest.errors import SettingError
+from optest.errors import SettingError, UsageError
 from optest.testing import fixtures, options, results, tally, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from optest.cases.collecting import Found
     from optest.cases.session import Session
-    from optest.testing.collecting import Found
 
 
 _FOUND: pytest.StashKey[Found] = pytest.StashKey()
@@ -63,7 +63,7 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:  #
     # Everything else is imported here, so that a suite without op tests does not pay for torch.
     if "optest.cases.benchmark" not in sys.modules:
         return None
-    from optest.testing import collecting
+    from optest.cases import collecting
 
     module = collector.getparent(pytest.Module)
     if is_main:
@@ -98,7 +98,7 @@ def _items(module: pytest.Module) -> list[pytest.Item]:
 
 
 def _found(module: pytest.Module) -> Found:
-    from optest.testing import collecting
+    from optest.cases import collecting
 
     if _FOUND not in module.stash:
         module.stash[_FOUND] = collecting.collect(module.obj, _argv(module))
@@ -110,13 +110,12 @@ def _argv(module: pytest.Module) -> list[str]:
 
 
 def _smoke(module: pytest.Module) -> list[str]:
-    smoke = getattr(module.obj, "SMOKE", [])
-    if not isinstance(smoke, list) or not all(isinstance(word, str) for word in smoke):
-        raise pytest.Collector.CollectError(
-            f"{module.path.name}: SMOKE={smoke!r}: expected a list of command-line words, as "
-            '["-d", "bf16", "-s", "16,128,256"]'
-        )
-    return smoke
+    from optest.cases import collecting
+
+    try:
+        return collecting.smoke_arguments(module.obj)
+    except UsageError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True)

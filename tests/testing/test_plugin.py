@@ -10,7 +10,7 @@ import pytest
 
 # pytester forgets the modules that an inner run imports; torch does not bear being imported twice.
 import optest.test_common
-import optest.testing.collecting
+import optest.cases.collecting
 import optest.testing.items  # noqa: F401
 
 pytest_plugins = ["pytester"]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import importlib.util
 import io
 import logging
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optest.cases import session as sessions
 from optest.cases.benchmark import is_benchmark
+from optest.cases.case import call_arguments, split_number
 from optest.cases.session import Session
+from optest.errors import UsageError
 from optest.log import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
+    from optest.cases.row import Row
     from optest.cases.session import Collected
 
 
@@ -37,6 +43,55 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.messages.append(record.getMessage())
+
+
+def load(path: Path) -> ModuleType:
+    """Import an op test by its path, as ``python path`` would find what stands beside it.
+
+    Raises:
+        UsageError: it cannot be imported; the message names the file and the reason.
+    """
+    # Files of one name in two folders are two modules.
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"op_test_{path.stem}_{place}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: expected a Python file (*.py).")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is the reason
+        del sys.modules[name]
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UsageError(f"{path}: it cannot be imported ({reason}).") from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module
+
+
+def smoke_arguments(module: ModuleType) -> list[str]:
+    """The words of the module's ``SMOKE`` list: its command line for small shapes.
+
+    Raises:
+        UsageError: it is no list of text.
+    """
+    smoke = getattr(module, "SMOKE", [])
+    if not isinstance(smoke, list) or not all(isinstance(word, str) for word in smoke):
+        raise UsageError(
+            f"{Path(str(module.__file__)).name}: SMOKE={smoke!r}: expected a list of "
+            'command-line words, as ["-d", "bf16", "-s", "16,128,256"]'
+        )
+    return smoke
+
+
+def run(session: Session, case: Collected) -> Row:
+    """Run a collected case in ``session``, which is the current one, under the id it has."""
+    session.expect_nth(*split_number(case.id))
+    call = call_arguments(case.function, case.arguments)
+    row: Row = case.function(*call.args, **call.kwargs)
+    return row
 
 
 def has_cases(module: ModuleType) -> bool:
@@ -64,7 +119,7 @@ def collect(module: ModuleType, argv: Sequence[str]) -> Found:
     heard = _Warnings()
     output = io.StringIO()
     reason = ""
-    with sessions.using(session), _arguments(module, argv), _listening(heard):
+    with sessions.using(session), arguments(module, argv), _listening(heard):
         try:
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 module.main()
@@ -86,7 +141,8 @@ def collect(module: ModuleType, argv: Sequence[str]) -> Found:
 
 
 @contextlib.contextmanager
-def _arguments(module: ModuleType, argv: Sequence[str]) -> Iterator[None]:
+def arguments(module: ModuleType, argv: Sequence[str]) -> Iterator[None]:
+    """``sys.argv`` as if the module had been started with these words."""
     before = sys.argv
     sys.argv = [str(module.__file__), *argv]
     try:
