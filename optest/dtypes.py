@@ -29,6 +29,7 @@ __all__ = [
     "fp8_flavour",
     "one_of",
     "positive_int",
+    "short_name",
     "str2Dtype",
     "str2bool",
     "str2tuple",
@@ -98,6 +99,12 @@ def fp8_flavour(gfx: str) -> str:
         "flavour you mean (torch.float8_e4m3fn, torch.float8_e4m3fnuz)."
     )
     raise UsageError(message)
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """The name in this module of one of torch's dtypes; torch's own, without ``torch.``, else."""
+    torch_name = str(dtype).removeprefix("torch.")
+    return next((short for short, name in _TORCH_NAMES.items() if name == torch_name), torch_name)
 
 
 def _resolve(name: str) -> torch.dtype:

@@ -46,6 +46,7 @@ class Damage:
             ``nbytes`` is the byte right after it.
         last: the same of the last changed byte.
         count: how many bytes changed; a byte that was written and holds what it held is none.
+        zone: how many bytes on that side are guarded; what was written beyond them is not seen.
     """
 
     data_ptr: int
@@ -53,6 +54,7 @@ class Damage:
     first: int
     last: int
     count: int
+    zone: int
 
     @property
     def side(self) -> str:
@@ -89,6 +91,7 @@ class _Damage(ctypes.Structure):
         ("first", ctypes.c_int64),
         ("last", ctypes.c_int64),
         ("count", ctypes.c_uint64),
+        ("zone", ctypes.c_uint64),
     )
 
 

@@ -24,6 +24,7 @@ struct Damage {
   int64_t first;
   int64_t last;
   uint64_t count;
+  uint64_t zone;  // how many bytes on that side were looked at
 };
 
 // One block and the zones beside it. The zones are part of what was allocated for it.
@@ -95,8 +96,9 @@ class Block {
     const Change change = canary.compare(zone, size);
     if (change.count == 0) return;
     const auto from = static_cast<int64_t>(zone - data_);
-    told(Damage{reinterpret_cast<uint64_t>(data_), nbytes_, from + static_cast<int64_t>(change.first),
-                from + static_cast<int64_t>(change.last), change.count});
+    told(Damage{reinterpret_cast<uint64_t>(data_), nbytes_,
+                from + static_cast<int64_t>(change.first),
+                from + static_cast<int64_t>(change.last), change.count, size});
     canary.fill(zone, size);
   }
 
