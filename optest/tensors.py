@@ -263,6 +263,16 @@ class Snapshot:
         """Bytes that the snapshot holds."""
         return sum(span.nbytes for span, _ in self._held)
 
+    def held(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """What one of the tensors held, as a view of the copy; None of one that is not among them.
+
+        An empty one held nothing and is not among them either.
+        """
+        for span, saved in self._held:
+            if any(tensor is each for each in span.tensors):
+                return span.place(tensor, saved)
+        return None
+
     def changed(self) -> list[torch.Tensor]:
         """Those of the tensors whose own elements are no longer, bit for bit, what they were."""
         return [

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest.cases import ending, saved
+from optest.cases import declared, ending, saved
 from optest.cases import session as sessions
+from optest.cases.tamper import Compared
 from optest.checking import Tolerance, Verdict, compare, describe
 from optest.log import logger
 
@@ -69,18 +70,25 @@ def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signatu
         equal_nan=equal_nan,
         check_dtype=check_dtype,
     )
+    session = sessions.current()
+    if session.guards == "full" and session.case is not None and isinstance(a, torch.Tensor):
+        session.case.references |= declared.names_of(a)
+    whole = b
     if mask is not None:
         a, b = _masked(a, b, mask)
     try:
-        verdict = compare(a, b, tolerance, comparator=comparator, show=printNum)
+        verdict = compare(a, b, tolerance, comparator=comparator, show=printNum).with_msg(msg)
     except TypeError as error:
         # Noted, because a script that catches it would otherwise go on as if it had checked.
-        sessions.current().note_failure(f"{msg}: {error}" if msg else str(error))
+        session.note_failure(f"{msg}: {error}" if msg else str(error))
         ending.install()
         raise
+    tamper = sessions.current().tamper
+    if tamper is not None:
+        tamper.compared(Compared(verdict, whole, mask))
     _record(verdict, msg, log=printLog)
     if not verdict.passed:
-        saved.save_pair(sessions.current(), msg, a, b)
+        saved.save_pair(session, msg, a, b)
     return verdict
 
 

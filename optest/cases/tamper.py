@@ -1,6 +1,7 @@
 """What one call of a candidate produced, held out to whoever would change it before the test looks.
 
-A session with a ``tamper`` calls each candidate once, neither timed nor guarded.
+A session with a ``tamper`` calls each candidate once, neither timed nor guarded, and tells the
+tamper of each check as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from optest.checking import Verdict
     from optest.tensors import Snapshot
 
 
@@ -45,8 +47,26 @@ class Produced:
         return [tensor for tensor in tensors_in(self.data) if storage_of(tensor) not in given]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """One check that the test made.
+
+    Attributes:
+        verdict: what it found, under the name that the test gave it.
+        candidate: the tensor that was compared with the reference.
+        mask: where it was compared, as the test gave it; None everywhere.
+    """
+
+    verdict: Verdict
+    candidate: torch.Tensor
+    mask: torch.Tensor | None
+
+
 class Tamper(Protocol):
     """Changes what a candidate produced, in place or by returning something else."""
 
     def __call__(self, produced: Produced, /) -> Any:  # noqa: ANN401 - what a kernel returns
         """The result that the test is given in place of ``produced.data``."""
+
+    def compared(self, compared: Compared, /) -> None:
+        """Hear of a check of the test."""
