@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from optest import native
+from optest.guards import memory
+
+
+@pytest.fixture(scope="session")
+def overrun():
+    """Operators that touch memory outside their tensor."""
+    if not native.available():
+        pytest.skip(str(native.why_not()))
+    return native.load("overrun", Path(__file__).with_name("overrun.cpp"))
+
+
+@pytest.fixture
+def nothing_before():
+    """What an earlier test left behind is not this one's."""
+    memory.damages()
+    memory.faults()
