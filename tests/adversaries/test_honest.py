@@ -1,0 +1,59 @@
+"""Honest kernels, awkward ones above all: full guards find nothing, and call them few times."""
+
+from __future__ import annotations
+
+import pytest
+from honest import declared, habits, outputs, suite
+
+from optest import native, ops
+
+HONEST = [honest for room in (suite, outputs, declared, habits) for honest in room.HONEST]
+MOST_CALLS = 12
+
+
+class Watch:
+    """Counts the calls of each candidate of a case."""
+
+    def __init__(self):
+        self.counts = []
+
+    def __call__(self, kernel):
+        self.counts.append(0)
+        at = len(self.counts) - 1
+
+        def counted(*args):
+            self.counts[at] += 1
+            return kernel(*args)
+
+        return counted
+
+
+def cases():
+    return [
+        pytest.param(honest, mode, id=f"{honest.name}-{mode}")
+        for honest in HONEST
+        for mode in honest.modes
+    ]
+
+
+@pytest.mark.parametrize(("honest", "mode"), cases())
+def test_nothing_is_found(honest, mode, make_session):
+    if honest in suite.HONEST and not native.available():
+        pytest.skip(str(native.why_not()))
+    if honest.name == "inductor" and not ops.inductor.available():
+        pytest.skip("inductor has no compiler here")
+    recorded = make_session(mode)
+    recorded.session.guards = "full"
+    watch = Watch()
+    honest.run(watch)
+    (event,) = recorded.finished()
+    assert event["findings"] == []
+    assert event["status"] == "passed", event["reason"]
+    if mode == "check":
+        assert max(watch.counts) <= MOST_CALLS
+        assert sum(watch.counts) <= MOST_CALLS * len(watch.counts)
+
+
+def test_no_two_have_one_name():
+    names = [honest.name for honest in HONEST]
+    assert len(set(names)) == len(names)
