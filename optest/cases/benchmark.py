@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optest.cases import case as cases
-from optest.cases import course, device, ending, state, text
+from optest.cases import course, device, ending, second_pass, state, text
 from optest.cases import session as sessions
 from optest.cases.case import Case, Declared
 from optest.cases.row import Row
@@ -134,6 +134,8 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
             with fresh_memory_poisoned(byte, device=device.target()):
                 result = _invoke(function, case.arguments)
             _merge(row, result, function)
+            if session.guards == "full" and case.measured and not case.failures:
+                second_pass.run(session, case, byte, lambda: _invoke(function, case.arguments))
         row.status = "empty" if result is None and not case.verdicts else "passed"
     except KeyboardInterrupt:
         row.status = "error"

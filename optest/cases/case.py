@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     import torch
 
+    from optest.cases.second_pass import Print
     from optest.checking import Verdict
     from optest.guards.finding import Finding
+    from optest.guards.fresh_inputs import FreshInputs
     from optest.guards.outputs import Outputs
 
 
@@ -50,6 +52,13 @@ class Case:
     inputs: list[torch.Tensor] = field(default_factory=list)
     checked_inputs: bool = False
     measured: bool = False
+    unguarded: list[str] = field(default_factory=list)
+    # Of full guards: the names by which the test holds its references, the inputs of each candidate
+    # summed up, and, in a case's second pass, its first and what makes the inputs new.
+    references: set[str] = field(default_factory=set)
+    prints: list[Print] = field(default_factory=list)
+    first: Case | None = None
+    fresh: FreshInputs | None = None
 
     def forget(self) -> None:
         """Let go of every tensor, so that a long sweep's memory stays flat."""

@@ -54,6 +54,7 @@ def finish(session: Session, case: Case, row: Row, error: str, seconds: float) -
         reason=reason,
         row={key: value for key, value in row.items() if key not in row.arguments},
         checks=[{"verdict": verdict} for verdict in case.verdicts],
+        unguarded=case.unguarded,
         findings=[asdict(finding) for finding in case.findings],
     )
     case.forget()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from optest.guards.alias import words
+from optest.guards.finding import Finding
 from optest.tensors import storage_of, tensors_in
 
 if TYPE_CHECKING:
@@ -16,30 +18,53 @@ if TYPE_CHECKING:
 _OURS = "optest."
 
 
-def complaints(test: str, inout: Sequence[str], changed: Sequence[torch.Tensor]) -> list[str]:
-    """What is wrong about the inputs that a candidate changed, in words; usually nothing."""
+def findings(inout: Sequence[str], changed: Sequence[torch.Tensor]) -> list[Finding]:
+    """What is wrong about the inputs that a candidate changed; usually nothing."""
     if not inout and not changed:
         return []
-    found = {name: value for name, value in _test_locals().items() if name in inout}
-    missing = [name for name in inout if name not in found]
-    said = [
-        f"{test}: @benchmark(inout=…) names {name!r}, but no variable of the test has that name"
-        for name in missing
-    ]
-    allowed = {storage_of(tensor) for tensor in tensors_in(list(found.values()))}
-    for tensor in changed:
-        # One element alone does not show whether it is an input or a buffer for a scale.
-        if tensor.numel() > 1 and storage_of(tensor) not in allowed:
-            shape = "x".join(map(str, tensor.shape))
-            said.append(
-                f"{test}: a candidate changed a {shape} {str(tensor.dtype).removeprefix('torch.')} "
-                "tensor that held its input; a reference made from it later would agree with "
-                "anything. Name it in @benchmark(inout=(…,)) if that is the operator's work"
-            )
-    return said
+    known = variables()
+    missing = [name for name in inout if name not in known]
+    allowed = {storage_of(t) for t in tensors_in([known[n] for n in inout if n in known])}
+    # One element alone does not show whether it is an input or a buffer for a scale.
+    wrong = [t for t in changed if t.numel() > 1 and storage_of(t) not in allowed]
+    return [*map(_misnamed, missing), *map(_changed, wrong)]
 
 
-def _test_locals() -> dict[str, object]:
+def _misnamed(name: str) -> Finding:
+    return Finding(
+        "inputs",
+        f"@benchmark(inout=…) names {name!r}",
+        "no variable of the test has that name",
+        declarable=True,
+    )
+
+
+def _changed(tensor: torch.Tensor) -> Finding:
+    return Finding(
+        "inputs",
+        f"a candidate changed a {words(tensor)} tensor that held its input",
+        "a reference made from it later would agree with anything; name it in "
+        "@benchmark(inout=(…,)) if that is the operator's work",
+        declarable=True,
+    )
+
+
+def names_of(tensor: torch.Tensor) -> set[str]:
+    """Names of the running test's variables in which the memory of ``tensor`` can be reached."""
+    wanted = storage_of(tensor)
+    return {
+        name
+        for name, value in variables().items()
+        if any(storage_of(each) == wanted for each in _held_by(value))
+    }
+
+
+def _held_by(value: object) -> list[torch.Tensor]:
+    # Not what a function can reach: it would be hidden with the reference that it makes.
+    return [] if callable(value) else tensors_in(value)
+
+
+def variables() -> dict[str, object]:
     """Local variables of the functions between the seam and here, the innermost winning."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to a caller
     seen: dict[str, object] = {}

@@ -6,16 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from optest.cases import declared, device, saved, text
+from optest.cases import device, saved, text
 from optest.cases import session as sessions
+from optest.cases.candidate import Candidate
+from optest.cases.guarding import Guarding
 from optest.cases.tamper import Produced
 from optest.guards import poison
 from optest.guards.first_call import FirstCall
 from optest.guards.outputs import Outputs
-from optest.log import logger, once
-from optest.tensors import Snapshot, tensors_in
+from optest.tensors import Snapshot
 from optest.timing import Plan, Timing, measure
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from optest.cases.case import Case
     from optest.cases.session import Session
-    from optest.cases.tamper import Tamper
+from optest.cases.tamper import Tamper
 
 
 def run_perftest(  # noqa: PLR0913 - upstream's signature
@@ -75,7 +74,7 @@ def run_perftest(  # noqa: PLR0913 - upstream's signature
         need_trace=needTrace,
         controls=controls,
     )
-    call = _Call(func, args, {**kwargs, **(fn_kwargs or {})})
+    call = Candidate(func, args, {**kwargs, **(fn_kwargs or {})})
     return _Run(session, call).of(plan)
 
 
@@ -113,26 +112,14 @@ def _clock(*, test_graph: bool, use_cuda_event: bool) -> str | None:
     return "event" if use_cuda_event else None
 
 
-class _Call:
-    """A candidate with its arguments, and the tensors it can reach."""
-
-    def __init__(
-        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self.func, self.args, self.kwargs = func, args, kwargs
-        self.reachable = tensors_in(func, args, kwargs)
-
-    def __call__(self) -> Any:  # noqa: ANN401 - what a kernel returns
-        return self.func(*self.args, **self.kwargs)
-
-
 class _Run:
     """One candidate's turn: its first call under guard, then timed."""
 
-    def __init__(self, session: Session, call: _Call) -> None:
+    def __init__(self, session: Session, call: Candidate) -> None:
         self._session = session
         self._call = call
         self._case: Case | None = session.case
+        self._second = self._case is not None and self._case.first is not None
 
     def of(self, plan: Plan) -> tuple[Any, Timing]:
         """Run according to ``plan`` and the session's mode; what the candidate raises is noted.
@@ -146,8 +133,7 @@ class _Run:
                 return self._tampered(self._session.tamper), Timing.nan("check mode")
             return self._guarded(plan) if self._session.guards != "off" else self._plain(plan)
         except Exception as error:
-            name = getattr(self._call.func, "__name__", type(self._call.func).__name__)
-            self._session.note_failure(f"{name} raised {text.of_error(error)}")
+            self._session.note_failure(f"{self._call.name} raised {text.of_error(error)}")
             raise
 
     def _plain(self, plan: Plan) -> tuple[Any, Timing]:
@@ -169,19 +155,20 @@ class _Run:
     def _guarded(self, plan: Plan) -> tuple[Any, Timing]:
         call = self._call
         self._keep_inputs()
+        guards = Guarding(self._session, call)
         first = FirstCall(self._call_once, call.reachable, self._outputs(), device.target())
-        data = first.run()
-        self._warn_about_inputs(first)
+        with guards.first_call():
+            data = first.run()
+        guards.after_first(first, data)
         timing = Timing.nan("check mode")
-        if self._session.mode != "check":
+        if self._session.mode != "check" and not self._second:
             del data  # its memory is the timed calls' to use
             with poison.fresh_memory_poisoned(None, device=device.target()):
                 data, timing = measure(
                     call.func, call.args, call.kwargs, plan=plan, snapshot=first.snapshot
                 )
-        unwritten = first.mark(data)
-        if unwritten:
-            logger.warning("the candidate left %d elements of its result unwritten", unwritten)
+            guards.after_timing(data)
+        guards.left_unwritten(first.mark(data), data)
         return data, timing
 
     def _call_once(self) -> Any:  # noqa: ANN401
@@ -200,29 +187,3 @@ class _Run:
         if self._case is not None and saved.wanted():
             known = {id(tensor) for tensor in self._case.inputs}
             self._case.inputs.extend(t for t in self._call.reachable if id(t) not in known)
-
-    def _warn_about_inputs(self, first: FirstCall) -> None:
-        """Name inputs that flatter a kernel, and inputs that it changed without leave."""
-        case = self._case
-        if case is None:
-            return
-        changed = first.changed_inputs()
-        test = f"{case.file}::{case.function}"
-        for message in declared.complaints(test, case.declared.inout, changed):
-            once(message)
-        if case.checked_inputs:
-            return
-        case.checked_inputs = True
-        floats = [t for t in self._call.reachable if t.is_floating_point() and t.numel() > 1]
-        if floats and not changed and all(first.was_blank(t) for t in floats):
-            once(
-                f"{test}: every float input holds one value throughout; "
-                "kernels run faster on such data than on real data"
-            )
-        seed = torch.initial_seed()
-        if seed != case.seed and seed == self._session.last_reseed:
-            once(
-                f"{test} seeds every case with {seed}: all cases get the "
-                "same numbers; leave seeding to @benchmark, which derives it from the case"
-            )
-        self._session.last_reseed = None if seed == case.seed else seed

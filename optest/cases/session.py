@@ -151,9 +151,12 @@ class Session:
     def note_finding(self, finding: Finding) -> None:
         """Record what a guard found; under cheap guards, what a test can declare is a warning."""
         if finding.declarable and self.guards != "full":
-            once(str(finding))
+            where = f"{self.case.file}::{self.case.function}: " if self.case else ""
+            once(f"{where}{finding}")
             return
         if self.case is not None:
+            if finding in self.case.findings:
+                return
             self.case.findings.append(finding)
         logger.error("%s", finding)
         self.note_failure(str(finding))

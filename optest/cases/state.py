@@ -27,11 +27,12 @@ def seed_torch(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def seed_all(seed: int) -> None:
-    """Seed torch, numpy and random."""
+def seed_all(seed: int, *, others: int | None = None) -> None:
+    """Seed torch with ``seed``; NumPy and Python's random with ``others``, which is the same."""
     seed_torch(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the op tests' own draws use the global generator
-    random.seed(seed)
+    others = seed if others is None else others
+    np.random.seed(others)  # noqa: NPY002 - the op tests' own draws use the global generator
+    random.seed(others)
 
 
 @contextmanager

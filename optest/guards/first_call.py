@@ -47,6 +47,10 @@ class FirstCall:
         """Whether it held one value throughout when it was first seen."""
         return self._outputs.knows(tensor)
 
+    def poisoned(self) -> list[torch.Tensor]:
+        """Output buffers among the reachable tensors that held poison before the call."""
+        return [tensor for tensor in self._reachable if self._outputs.poisoned(tensor)]
+
     def mark(self, data: object) -> int:
         """Put a value that fails where ``data`` was left unwritten; returns how many elements.
 

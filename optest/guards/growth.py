@@ -16,7 +16,7 @@ from optest.log import once
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CALLS = 4
+CALLS = 3
 # Less than any result of an operator, more than an entry in a log or a counter that grows a digit.
 _LEAST_BYTES = 512
 
@@ -57,6 +57,15 @@ def in_use() -> int:
     return total
 
 
+def _kept_beyond_cycles(call: Callable[[], object]) -> int:
+    """What one more call leaves in use that the garbage collector does not free."""
+    gc.collect()  # 0.1 s: only where something grew
+    before = in_use()
+    call()
+    gc.collect()
+    return in_use() - before
+
+
 def finding(call: Callable[[], object]) -> Finding | None:
     """Call a candidate a few times and see whether every call leaves more memory in use."""
     readings = [in_use()]
@@ -66,12 +75,10 @@ def finding(call: Callable[[], object]) -> Finding | None:
     steps = [after - before for before, after in itertools.pairwise(readings)]
     if min(steps) < _LEAST_BYTES:
         return None
-    gc.collect()  # dear, and only now of interest: cycles are no leak
-    kept = in_use() - readings[0]
-    if kept < CALLS * _LEAST_BYTES:
+    if _kept_beyond_cycles(call) < _LEAST_BYTES:
         return None
     return Finding(
         "memory",
-        f"{CALLS} calls on the same inputs left {kept} more bytes in use, each of them some",
+        f"{CALLS} calls on the same inputs left {sum(steps)} more bytes in use, each of them some",
         "it keeps its results or forgets to free its workspace; a long run ends for lack of memory",
     )

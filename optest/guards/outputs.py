@@ -59,6 +59,11 @@ class Outputs:
         """Whether it is one of these buffers."""
         return _key(tensor) in self._blank
 
+    def poisoned(self, tensor: torch.Tensor) -> bool:
+        """Whether it is one that held poison, not zeros that a kernel may add to."""
+        known = self._blank.get(_key(tensor))
+        return known is not None and bool(known[1] == poison.word(poison.BUFFERS, known[1].dtype))
+
     def give_back(self, reachable: Iterable[torch.Tensor]) -> list[Blanked]:
         """Blank the known outputs among what the next candidate can reach; learn the new ones.
 

@@ -74,8 +74,9 @@ _CLOCK_OF = {name: getattr(time, name) for name in _CLOCKS}
 def builtin() -> Finding | None:
     """Look at the clocks, and at torch's functions that comparisons are made of (6 us)."""
     for where, owner, name, original in _ORIGINALS:
-        if getattr(owner, name, None) is not original:
-            return _finding(f"{where}.{name}", getattr(owner, name, None))
+        found = getattr(owner, name, None)
+        if found is not original and not _is_of_torch(found):
+            return _finding(f"{where}.{name}", found)
     return clock()
 
 
@@ -113,6 +114,12 @@ def _own_functions() -> Iterator[tuple[str, types.FunctionType]]:
                     yield f"{module_name}.{path}", function
 
 
+def _is_of_torch(found: object) -> bool:
+    """Whether it is torch's own: its compiler puts wrappers around a few functions when it loads."""
+    code = getattr(found, "__code__", None)
+    return code is not None and code.co_filename.startswith(_TORCH_HOME)
+
+
 def _function(value: object) -> types.FunctionType | None:
     """The function itself, or what a property, a static or a class method is made of."""
     inner = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
@@ -126,6 +133,7 @@ def _is_library(function: types.FunctionType) -> bool:
 
 
 _OWN = f"{_HOUSE}{os.sep}"
+_TORCH_HOME = f"{Path(torch.__file__).parent}{os.sep}"
 _FOREIGN = ("<", str(Path(types.__file__).parent), str(Path(torch.__file__).parent.parent))
 
 

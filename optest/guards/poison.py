@@ -73,7 +73,7 @@ def bits(tensor: torch.Tensor) -> torch.Tensor | None:
 def fill(tensor: torch.Tensor, byte: int) -> None:
     """Make every byte of a tensor ``byte``; it is not lazily conjugated or negated."""
     seen = tensors.bits(tensor.detach())
-    seen.fill_(_repeated(byte, seen.dtype))
+    seen.fill_(word(byte, seen.dtype))
 
 
 def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.Tensor | None:
@@ -85,7 +85,7 @@ def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.T
     seen = bits(tensor)
     if seen is None or seen.numel() == 0:
         return None
-    mask = seen == _repeated(byte, seen.dtype)
+    mask = seen == word(byte, seen.dtype)
     if not filled and (memory.allocator() is None or tensor.device.type != "cpu"):
         mask |= _filled(tensor).reshape(mask.shape)
     if tensor.is_complex():
@@ -93,7 +93,8 @@ def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.T
     return mask if bool(mask.any()) else None
 
 
-def _repeated(byte: int, kind: torch.dtype) -> int:
+def word(byte: int, kind: torch.dtype) -> int:
+    """An integer of dtype ``kind`` all of whose bytes are ``byte``."""
     signed = kind is not torch.uint8
     return int.from_bytes(bytes([byte]) * kind.itemsize, "little", signed=signed)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from optest.guards.finding import Finding
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -73,6 +75,15 @@ _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
 }
 
 State = dict[str, object]
+
+
+def finding(name: str) -> Finding:
+    """What it means that a candidate changed the ``name`` of the process."""
+    return Finding(
+        "process state",
+        f"the candidate changed the {name} of the process",
+        "the reference, and every candidate after it, ran under other conditions",
+    )
 
 
 def now() -> State:

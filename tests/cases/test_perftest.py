@@ -81,7 +81,7 @@ def said(caplog, words):
 @pytest.fixture
 def heard(monkeypatch):
     """What ``once`` says, without what earlier tests made it say already."""
-    from optest.cases import perftest as room
+    from optest.cases import guarding as room
 
     messages = []
     monkeypatch.setattr(room, "once", messages.append)

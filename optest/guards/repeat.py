@@ -1,0 +1,231 @@
+"""A candidate called again on the same inputs: the same bits, nothing going on, nothing kept.
+
+The order of the calls:
+
+1. its outputs are read as it returns and a little later, and its threads are counted;
+2. it is watched by a profiler hook (``optest.guards.traced``), on other poison in its outputs;
+3. its floating-point inputs are changed in place (``optest.guards.memoised``);
+4. to 6. memory in use is read after each (``optest.guards.growth``).
+
+Before each, the caller's tensors hold what they held before the first call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from optest.guards import growth, memoised, poison, threads
+from optest.guards.finding import Finding
+from optest.guards.traced import Traced
+from optest.tensors import bits, same_bytes, storage_of, tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from optest.tensors import Snapshot
+    from optest.timing.clock import Arguments
+
+_LATER_S = 0.005
+_PATIENCE_S = 0.25
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A candidate that has been called once, and what is known of it.
+
+    Attributes:
+        func: the candidate itself.
+        arguments: its positional and its keyword arguments.
+        synchronize: waits for the device.
+        snapshot: the tensors that it can reach, as they were before its first call.
+        test_file: name of the file that it is tested by.
+        blank: those of them that held poison throughout: output buffers.
+        deterministic: whether the same inputs give the same bits.
+        device: where it runs, ``cpu`` or ``cuda``.
+    """
+
+    func: Callable[..., Any]
+    arguments: Arguments
+    synchronize: Callable[[], None]
+    snapshot: Snapshot
+    test_file: str
+    blank: Sequence[torch.Tensor] = ()
+    deterministic: bool = True
+    device: str = "cpu"
+
+    def call(self) -> Any:  # noqa: ANN401 - what a kernel returns
+        """Call it; returns at once where it launches work on a device."""
+        args, kwargs = self.arguments
+        return self.func(*args, **kwargs)
+
+
+class Repeats:
+    """The repeated calls of one candidate.
+
+    Args:
+        subject: what is called.
+        data: what its first call returned; the caller's tensors are as that call left them.
+        unsure: positions among the result's tensors that were left partly unwritten.
+
+    Attributes:
+        notes: what could not be looked at, and why.
+    """
+
+    def __init__(self, subject: Subject, data: Any, unsure: Sequence[int] = ()) -> None:  # noqa: ANN401
+        self._subject = subject
+        self._written = subject.snapshot.changed()
+        self._unsure = frozenset(unsure)
+        self._data = data
+        self.notes: list[str] = []
+        self._first = [tensor.detach().clone() for tensor in self._outputs(data)]
+        self._told = False
+
+    def findings(self) -> list[Finding]:
+        """Call again and again; the caller's tensors end as after a single call."""
+        found = (self._watched(), self._traced(), self._changed(), self._grown())
+        return [finding for each in found for finding in each]
+
+    def _outputs(self, data: object) -> list[torch.Tensor]:
+        """The tensors that a call returned in memory of its own, then those that it changed."""
+        given = {storage_of(tensor) for tensor in self._subject.snapshot.tensors}
+        own = [tensor for tensor in tensors_in(data) if storage_of(tensor) not in given]
+        return [*own, *self._written]
+
+    def _again(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what a kernel returns
+        self._subject.snapshot.restore(self._written)
+        with poison.fresh_memory_poisoned(poison.FIRST, device=self._subject.device):
+            return call()
+
+    def _watched(self) -> list[Finding]:
+        before = threads.alive()
+        data = self._again(self._subject.call)
+        outputs = self._outputs(data)
+        early = [tensor.detach().clone() for tensor in outputs]
+        started = threads.alive() - before
+        time.sleep(_LATER_S)
+        left = threads.wait_for(started, _PATIENCE_S)
+        self._subject.synchronize()
+        late = sum(map(_differing_elements, early, outputs))
+        if late:
+            return [_running(f"{late} elements of its result changed after it had returned")]
+        if started:
+            ended = "" if left else ", and ended soon after"
+            return [_running(f"{len(started)} threads that it started ran on{ended}")]
+        return self._compared(data)
+
+    def _traced(self) -> list[Finding]:
+        traced = Traced(self._subject.func, self._subject.test_file)
+
+        def call() -> Any:  # noqa: ANN401
+            for tensor in self._subject.blank:
+                poison.fill(tensor, poison.FIRST)
+            return traced.call(self._synchronised)
+
+        data = self._again(call)
+        found = [traced.finding] if traced.finding else []
+        return [*found, *self._left_blank(), *self._compared(data, self._subject.blank)]
+
+    def _changed(self) -> list[Finding]:
+        subject = self._subject
+        with poison.fresh_memory_poisoned(poison.FIRST, device=subject.device):
+            found, self.notes = memoised.look(
+                subject.func, subject.arguments, subject.snapshot, self._data
+            )
+        return [found] if found else []
+
+    def _left_blank(self) -> list[Finding]:
+        """What of the caller's buffers still holds the poison of both calls."""
+        left = total = 0
+        for tensor, first in zip(self._written, self._first_written(), strict=True):
+            if not any(tensor is each for each in self._subject.blank):
+                continue
+            masks = (
+                poison.holding(first, poison.BUFFERS),
+                poison.holding(tensor, poison.FIRST, filled=True),
+            )
+            total += tensor.numel()
+            if masks[0] is not None and masks[1] is not None:
+                left += int((masks[0] & masks[1]).sum())
+        return [unwritten(left, total)] if left else []
+
+    def _first_written(self) -> list[torch.Tensor]:
+        return self._first[len(self._first) - len(self._written) :]
+
+    def _grown(self) -> list[Finding]:
+        found: list[Finding] = []
+        calls = itertools.count(1)
+
+        def call() -> None:
+            data = self._again(self._synchronised)
+            if next(calls) == growth.CALLS:
+                found.extend(self._compared(data))
+
+        grown = growth.finding(call)  # one call more where memory grew
+        return [*([grown] if grown else []), *found]
+
+    def _synchronised(self) -> Any:  # noqa: ANN401
+        data = self._subject.call()
+        self._subject.synchronize()
+        return data
+
+    def _compared(self, data: object, beside: Sequence[torch.Tensor] = ()) -> list[Finding]:
+        """Whether a result is, bit for bit, what the first call's was; told once.
+
+        Not looked at are tensors that were left partly unwritten, and those ``beside``.
+        """
+        outputs = self._outputs(data)
+        if self._told or not self._subject.deterministic:
+            return []
+        differing = sum(
+            _differing_elements(first, now)
+            for at, (first, now) in enumerate(zip(self._first, outputs, strict=False))
+            if at not in self._unsure and not any(now is each for each in beside)
+        )
+        if not differing and len(self._first) == len(outputs):
+            return []
+        self._told = True
+        total = sum(tensor.numel() for tensor in self._first)
+        return [
+            Finding(
+                "repeatability",
+                f"a later call on the same inputs gave other bits in {differing} of {total} places",
+                "it does not compute the same each time; write @benchmark(deterministic=False) if "
+                "it is not meant to",
+                declarable=True,
+            )
+        ]
+
+
+def unwritten(left: int, total: int) -> Finding:
+    """``left`` of ``total`` elements of a result hold what they held before the call."""
+    return Finding(
+        "poison",
+        f"the candidate left {left} of the {total} elements of its result unwritten",
+        "they hold whatever was in memory; name the variable in @benchmark(unwritten=(…,)) if the "
+        "operator leaves them so",
+        declarable=True,
+    )
+
+
+def _running(evidence: str) -> Finding:
+    return Finding(
+        "still running",
+        evidence,
+        "its time ends before its work does, and what is timed next is slowed by it",
+    )
+
+
+def _differing_elements(a: torch.Tensor, b: torch.Tensor) -> int:
+    """How many elements of two tensors differ in a bit; all where shapes or dtypes do."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return max(a.numel(), b.numel())
+    if same_bytes(a, b):
+        return 0
+    plain = [bits(t.detach().resolve_conj().resolve_neg()) for t in (a, b)]
+    unequal = plain[0] != plain[1]
+    return int((unequal.any(-1) if a.is_complex() else unequal).sum())
