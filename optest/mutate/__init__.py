@@ -1,0 +1,1 @@
+"""Prove that the checks of an op test reject wrong kernels."""
