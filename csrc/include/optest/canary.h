@@ -1,6 +1,7 @@
 // Canary bytes: what lies beside a block of memory, and must lie there still when one looks again.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,28 +25,39 @@ class Canary {
 
   void fill(char* zone, size_t size) const {
     size_t at = 0;
-    for (; at + kWord <= size; at += kWord) store(zone + at, word(at));
-    if (at < size) {
-      const uint64_t rest = word(at);
-      std::memcpy(zone + at, &rest, size - at);
+    for (; at + kLine <= size; at += kLine) {
+      const Line line = line_at(at);
+      std::memcpy(zone + at, line.words, kLine);
     }
+    const Line rest = line_at(at);
+    std::memcpy(zone + at, rest.words, size - at);
   }
 
   Change compare(const char* zone, size_t size) const {
-    uint64_t different = 0;
+    Line different{};
     size_t at = 0;
-    for (; at + kWord <= size; at += kWord) different |= load(zone + at) ^ word(at);
-    if (at < size) {
-      uint64_t rest = word(at);
-      const uint64_t whole = rest;
-      std::memcpy(&rest, zone + at, size - at);
-      different |= rest ^ whole;
+    for (; at + kLine <= size; at += kLine) {
+      const Line whole = line_at(at);
+      Line seen;
+      std::memcpy(seen.words, zone + at, kLine);
+      for (size_t i = 0; i < kWords; ++i) different.words[i] |= seen.words[i] ^ whole.words[i];
     }
-    return different == 0 ? Change{} : byte_by_byte(zone, size);
+    uint64_t any = 0;
+    for (const uint64_t word : different.words) any |= word;
+    const Line rest = line_at(at);
+    const bool is_whole = any == 0 && std::memcmp(zone + at, rest.words, size - at) == 0;
+    return is_whole ? Change{} : byte_by_byte(zone, size);
   }
 
  private:
-  static constexpr size_t kWord = 8;
+  // A number that is known at compile time makes vectors of the loops over a line's words.
+  static constexpr size_t kWords = 8;
+  static constexpr size_t kLine = kWords * sizeof(uint64_t);
+
+  struct Line {
+    uint64_t words[kWords];
+  };
+
   static constexpr uint64_t kNan = 0x7FF07FF07FF07FF0;
   static constexpr uint64_t kVaries = 0x800E800E800E800E;
   static constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
@@ -55,25 +67,23 @@ class Canary {
     return (x ^ (x >> 29)) * 0x94D049BB133111EB;
   }
 
-  static uint64_t load(const char* from) {
-    uint64_t value;
-    std::memcpy(&value, from, kWord);
-    return value;
+  Line line_at(size_t at) const {
+    Line line;
+    const uint64_t first = start_ + at * kStep;
+    for (size_t i = 0; i < kWords; ++i) line.words[i] = kNan | ((first + i * kStep) & kVaries);
+    return line;
   }
-
-  static void store(char* to, uint64_t value) { std::memcpy(to, &value, kWord); }
-
-  uint64_t word(size_t at) const { return kNan | ((start_ + at / kWord * kStep) & kVaries); }
 
   Change byte_by_byte(const char* zone, size_t size) const {
     Change found;
-    for (size_t at = 0; at < size; ++at) {
-      const uint64_t whole = word(at);
-      char expected[kWord];
-      std::memcpy(expected, &whole, kWord);
-      if (zone[at] == expected[at % kWord]) continue;
-      if (found.count++ == 0) found.first = at;
-      found.last = at;
+    for (size_t at = 0; at < size; at += kLine) {
+      const Line whole = line_at(at);
+      const auto* const expected = reinterpret_cast<const char*>(whole.words);
+      for (size_t i = 0; i < std::min(kLine, size - at); ++i) {
+        if (zone[at + i] == expected[i]) continue;
+        if (found.count++ == 0) found.first = at + i;
+        found.last = at + i;
+      }
     }
     return found;
   }
