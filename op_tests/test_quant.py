@@ -91,12 +91,12 @@ def run_case(x, q_type, quant_dtype):
     return ret
 
 
-@benchmark()
+@benchmark(aliases=("scale",))
 def test_quant(m, k, q_type, quant_dtype, dtype):
     return run_case(torch.randn(m, k, dtype=dtype), q_type, quant_dtype)
 
 
-@benchmark()
+@benchmark(aliases=("scale",))
 def test_weight_quant(n, k, q_type, quant_dtype, dtype):
     # Xavier's spread, so that weights are as small as real ones.
     return run_case(torch.randn(n, k, dtype=dtype) * max(k, 1) ** -0.5, q_type, quant_dtype)

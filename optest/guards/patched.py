@@ -115,7 +115,7 @@ def _own_functions() -> Iterator[tuple[str, types.FunctionType]]:
 
 
 def _is_of_torch(found: object) -> bool:
-    """Whether it is torch's own: its compiler puts wrappers around a few functions when it loads."""
+    """Whether it is torch's own, as the wrappers that its compiler puts around a few functions."""
     code = getattr(found, "__code__", None)
     return code is not None and code.co_filename.startswith(_TORCH_HOME)
 

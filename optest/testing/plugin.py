@@ -27,6 +27,8 @@ _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """``--optest-full``: the default sweep of each op test instead of its ``SMOKE`` list.
 
+    ``--guards``: how closely each candidate is watched.
+
     What kernel tasks need stands in modules of their own, plugins each.
     """
     for module in (options, fixtures, tasks, tally, results):
@@ -36,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "--optest-full",
         action="store_true",
         help="run every shape of each op test's default sweep instead of its SMOKE list",
+    )
+    group.addoption(
+        "--guards",
+        choices=("off", "cheap", "full"),
+        default=None,
+        help="guards around each candidate; default: OPTEST_GUARDS where it is set, else full",
     )
 
 
@@ -120,7 +128,10 @@ def _smoke(module: pytest.Module) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
-    """One session for the process; cases are checked, and timed only where OPTEST_MODE is run."""
+    """One session for the process; cases are checked, and timed only where OPTEST_MODE is run.
+
+    Under full guards, unless ``--guards`` or OPTEST_GUARDS says otherwise.
+    """
     if "optest.cases.session" not in sys.modules:
         return (yield)
     from optest.cases import session as sessions
@@ -130,6 +141,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     ours.judged_by = "pytest"
     if not os.environ.get("OPTEST_MODE"):
         ours.mode = "check"
+    ours.guards = session.config.getoption("--guards") or (
+        ours.guards if os.environ.get("OPTEST_GUARDS") else "full"
+    )
     with sessions.using(ours):
         return (yield)
 
