@@ -202,7 +202,8 @@ HONEST = [
         always(lambda ids: torch.bincount(ids, minlength=16)),
         lambda ids: torch.nn.functional.one_hot(ids, 16).sum(0), integers)),
     Honest("indices of a sort", plain(
-        always(lambda x: x.argsort(dim=-1, stable=True)), lambda x: x.sort(dim=-1, stable=True)[1])),
+        always(lambda x: x.argsort(dim=-1, stable=True)),
+        lambda x: x.sort(dim=-1, stable=True)[1])),
     Honest("indices padded with -1", run_minus_ones),
     Honest("booleans", plain(always(lambda x: x > 0), lambda x: x.gt(0))),
     Honest("fp8", plain(
