@@ -6,11 +6,13 @@ import typer
 
 from optest.cli.lint import lint
 from optest.cli.mutate import mutate
+from optest.cli.new import new
 from optest.cli.speedup import speedup
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command()(lint)
 app.command()(mutate)
+app.command()(new)
 app.command()(speedup)
 
 
