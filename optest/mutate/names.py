@@ -26,6 +26,9 @@ def candidate_name(func: Callable[..., Any], variables: Mapping[str, object], nt
         known = any(value is each for each in held)
         if isinstance(key, str) and known and any(key is each for each in held):
             return key
+    label = variables.get("name")
+    if isinstance(label, str) and any(func is each for each in held):
+        return label
     name = getattr(func, "__name__", "<lambda>")
     return f"candidate {nth + 1}" if name == "<lambda>" else str(name)
 

@@ -52,8 +52,8 @@ class Output:
 def outputs_of(produced: Produced, said: Declared) -> tuple[list[Output], list[str]]:
     """Everything that a call wrote or returned, and in words what cannot be mutated.
 
-    A returned view of an input counts where the test declares aliases: otherwise it is an input
-    that the candidate hands back.
+    A returned tensor that it could reach before counts where the test declares aliases, or where
+    there is no other output: otherwise it is an input that the candidate hands back.
     """
     variables = declared.variables()
     found: list[Output] = []
@@ -61,7 +61,7 @@ def outputs_of(produced: Produced, said: Declared) -> tuple[list[Output], list[s
     exact = bool(said.unwritten)
     tensors = [(t, produced.before.held(t)) for t in _without_overlaps(produced.written)]
     fresh = list(produced.returned)
-    if said.aliases:
+    if said.aliases or not (tensors or fresh):
         taken = {storage_of(t) for t, _ in tensors}
         fresh += [t for t in tensors_in(produced.data) if storage_of(t) not in taken]
     tensors += [(t, None) for t in _without_overlaps(fresh)]

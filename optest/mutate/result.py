@@ -60,6 +60,7 @@ class Resolution:
         size: how large an error that is, as a share of the elements or of the value; infinite
             where none was seen.
         at_limit: whether the output can hold nothing finer; nothing at all where none was seen.
+        checks: what the checks that look at the output allow, in words.
     """
 
     where: Where
@@ -67,6 +68,7 @@ class Resolution:
     seen: str
     size: float
     at_limit: bool = False
+    checks: tuple[str, ...] = ()
 
 
 @dataclass

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from optest.mutate.graded import LADDERS
 from optest.mutate.gross import GROSS
-from optest.mutate.letting import let_through
+from optest.mutate.letting import allowed, let_through, reached
 from optest.mutate.result import Report, Resolution, Trial, Where
 from optest.mutate.tampers import Mutation, Recorder, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch
 
@@ -66,6 +67,7 @@ class _Mutants:
         self._unit = unit
         self._right = Recorder()
         self._stale = Recorder()
+        self._reached: dict[Target, set[int]] = {}
 
     def report(self) -> Report:
         """Everything found out about the unit."""
@@ -89,24 +91,28 @@ class _Mutants:
         return Where(function, target.case, target.candidate, target.output, dtype, target.elements)
 
     def _trial(self, target: Target, name: str) -> Trial:
-        stale = self._stale_bits(target) if name == "stale" else None
-        mutation, reasons = self._run(target, GROSS[name], stale)
         where = self._where(target)
-        if mutation.missing and not reasons:
-            return Trial(where, name, "survived", checks=("the output was not there again",))
-        if not mutation.applied:
-            return Trial(where, name, "n/a")
-        if reasons:
-            return Trial(where, name, "killed", "; ".join(reasons))
-        checks = let_through(self._right, mutation, target)
-        return Trial(where, name, "survived", checks=tuple(checks))
+        stale = self._stale_bits(target) if name == "stale" else None
+        with self._mutated(target, GROSS[name], stale) as (mutation, reasons):
+            known = self._reached.setdefault(target, set())
+            known.update(reached(self._right, mutation))
+            if reasons and mutation.applied:
+                return Trial(where, name, "killed", "; ".join(reasons))
+            if mutation.applied:
+                checks = let_through(self._right, mutation, target, known)
+                return Trial(where, name, "survived", checks=tuple(checks))
+        if mutation.missing:
+            return Trial(where, name, "survived", checks=("run again, it has no such output",))
+        return Trial(where, name, "n/a")
 
-    def _run(
+    @contextmanager
+    def _mutated(
         self, target: Target, mutant: Mutant, stale: torch.Tensor | None = None
-    ) -> tuple[Mutation, list[str]]:
+    ) -> Iterator[tuple[Mutation, list[str]]]:
+        """The unit run with a mutant, whose tensors are looked at inside."""
         mutation = Mutation(target, mutant, stale)
         try:
-            return mutation, self._unit.run(mutation)
+            yield mutation, self._unit.run(mutation)
         finally:
             mutation.undo()
 
@@ -135,12 +141,21 @@ class _Mutants:
                 seen = middle
             else:
                 unseen = middle
-        where, at_limit = self._where(target), unseen == cannot_hold
-        if seen < 0:
-            return Resolution(where, kind, "", math.inf, at_limit)
-        return Resolution(where, kind, steps[seen].name, steps[seen].size, at_limit)
+        best = steps[seen] if seen >= 0 else None
+        return Resolution(
+            self._where(target),
+            kind,
+            best.name if best else "",
+            best.size if best else math.inf,
+            unseen == cannot_hold,
+            self._checks(target),
+        )
+
+    def _checks(self, target: Target) -> tuple[str, ...]:
+        checks = [self._right.checks[at] for at in sorted(self._reached[target])]
+        return tuple(dict.fromkeys(map(allowed, checks)))
 
     def _sees(self, target: Target, step: Step) -> bool | None:
         """Whether the checks reject it; None where the output can hold no such error."""
-        mutation, reasons = self._run(target, step.mutant)
-        return bool(reasons) if mutation.applied else None
+        with self._mutated(target, step.mutant) as (mutation, reasons):
+            return bool(reasons) if mutation.applied else None

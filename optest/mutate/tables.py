@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
     from optest.mutate.result import Report, Resolution, Trial
 
+_ALL = "(all)"
+_NOTE = (
+    "The smallest error that still fails the case, the worst of its cases. "
+    f"{_ALL}: every error tried that the output can hold is seen; none: not even the largest."
+)
+
 
 def markdown(report: Report) -> str:
     """All tables of a report, each under a heading; those with nothing to say are left out."""
@@ -73,23 +79,23 @@ def _resolutions(found: Sequence[Resolution]) -> str:
         key = (where.function, where.candidate, where.output, where.dtype)
         groups.setdefault(key, []).append(each)
     rows = [_resolution_row(key, group) for key, group in groups.items()]
-    return table.markdown(rows) if rows else ""
+    return f"{table.markdown(rows)}\n\n{_NOTE}" if rows else ""
 
 
 def _resolution_row(key: _Key, group: Sequence[Resolution]) -> dict[str, str]:
     function, candidate, output, dtype = key
-    row = {"test": function, "candidate": candidate, "output": output, "dtype": dtype}
-    row["cases"] = str(len({each.where.case for each in group}))
+    row = {"test": function, "candidate": candidate, "output": f"{output} ({dtype})"}
     for kind in dict.fromkeys(each.kind for each in group):
         row[kind] = _worst([each for each in group if each.kind == kind])
+    words = dict.fromkeys(words for each in group for words in each.checks)
+    row["checks"] = "; ".join(words) or "none seen"
     return row
 
 
 def _worst(group: Sequence[Resolution]) -> str:
-    can = [each for each in group if each.seen or not each.at_limit]
-    if not can:
-        return "n/a"
-    worst = max(can, key=lambda each: each.size)
-    if not worst.seen:
-        return "**none**"
-    return f"{worst.seen} (limit)" if worst.at_limit else worst.seen
+    """The coarsest of the cases in which a finer error was let through; else the finest."""
+    blind = [each for each in group if not each.at_limit]
+    if blind:
+        return max(blind, key=lambda each: each.size).seen or "**none**"
+    finest = min(group, key=lambda each: each.size).seen
+    return f"{finest} {_ALL}" if finest else "n/a"

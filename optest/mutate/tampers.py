@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optest.mutate.outputs import Output
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """One output of one candidate.
 
@@ -117,11 +117,6 @@ class Recorder:
             if any(output.tensor.shape == shape for output in call.outputs):
                 return call
         return None
-
-    def looking_at(self, target: Target) -> list[Compared]:
-        """The checks that look at an output, as far as memory or shape can tell."""
-        call = self.calls[target.call]
-        return call.looking_at(call.outputs[target.place])
 
     def targets(self) -> Iterator[Target]:
         """Every output that a mutant can be put into."""
