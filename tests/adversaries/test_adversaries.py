@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from cheats import (
     detecting,
@@ -10,6 +12,7 @@ from cheats import (
     memoising,
     memory,
     numeric,
+    on_device,
     patching,
     running,
     skipping,
@@ -47,7 +50,20 @@ def caught_by(event):
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: adversary.id)
-def test_it_is_caught(adversary, make_session):
+def test_it_is_caught(adversary, make_session, monkeypatch):
+    send(adversary, make_session, monkeypatch)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("adversary", on_device.ADVERSARIES, ids=lambda adversary: adversary.id)
+def test_it_is_caught_on_a_gpu(adversary, make_session, monkeypatch):
+    send(adversary, make_session, monkeypatch)
+
+
+def send(adversary, make_session, monkeypatch):
+    """Give it to its op test, and see that the case failed and for the right reason."""
+    if adversary.pages:
+        monkeypatch.setenv("OPTEST_GUARD_PAGES", "1")
     recorded = make_session(adversary.mode)
     recorded.session.guards = "full"
     subject = adversary.subject
@@ -59,6 +75,7 @@ def test_it_is_caught(adversary, make_session):
     assert caught_by(event) & set(adversary.expected), event["reason"]
 
 
-def test_no_two_have_one_name():
-    ids = [adversary.id for adversary in ADVERSARIES]
-    assert len(set(ids)) == len(ids)
+@pytest.mark.parametrize("table", [ADVERSARIES, on_device.ADVERSARIES], ids=["cpu", "gpu"])
+def test_no_two_have_one_name(table):
+    counts = Counter(adversary.id for adversary in table)
+    assert [name for name, count in counts.items() if count > 1] == []

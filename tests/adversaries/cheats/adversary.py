@@ -22,6 +22,7 @@ class Adversary:
         expected: guards any of which may catch it: a finding of that guard, or CHECK or RAISED.
         mode: check or run.
         beside: an honest candidate runs before it in the same case.
+        pages: memory lies between closed pages.
         num_iters: timed calls in run mode.
     """
 
@@ -31,6 +32,7 @@ class Adversary:
     expected: tuple[str, ...]
     mode: str = "check"
     beside: bool = False
+    pages: bool = False
     num_iters: int = ITERS
 
     @property

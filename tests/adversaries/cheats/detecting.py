@@ -48,7 +48,11 @@ def called_by_the_guards():
 
 
 def memory_is_poisoned():
-    return bool(torch.empty(64).isnan().all())
+    """Gives zeroed blocks back and takes as many of their size: only poison holds NaN in all."""
+    blocks = [torch.zeros(1000) for _ in range(16)]
+    del blocks
+    blocks = [torch.empty(1000) for _ in range(16)]
+    return all(bool(block.isnan().any()) for block in blocks)
 
 
 def first_depth():
@@ -77,16 +81,6 @@ def first_line():
     return watched
 
 
-def first_seed():
-    seen = []
-
-    def watched():
-        seen.append(torch.initial_seed())
-        return seen[-1] == seen[0]
-
-    return watched
-
-
 def first_moment():
     """Right for the first tenth of a millisecond of its life."""
     started = []
@@ -105,7 +99,7 @@ def not_in_a_loop():
 
     def watched():
         now = time.perf_counter_ns()
-        quick = now - last[0] < 50_000
+        quick = now - last[0] < 2_000_000
         last[0] = now
         return next(times) == 0 or not quick
 
@@ -170,8 +164,6 @@ ADVERSARIES = [
         for subject in (RMSNORM, SILU)
         for mode in ("run",)
     ),
-    Adversary("right at the first seed only",
-              lambda subject: right_only_where(first_seed())(subject), RMSNORM, LATER),
     Adversary("right outside loops only",
               lambda subject: right_only_where(not_in_a_loop())(subject), SILU, (CHECK, *LATER),
               "run"),

@@ -212,6 +212,29 @@ def underrun(subject: Subject) -> Kernel:
     return kernel
 
 
+def reads_past(offset: int, count: int):
+    """Right, and reads ``count`` bytes that lie ``offset`` bytes from the end of its input."""
+
+    def make(subject):
+        def kernel(*args):
+            ctypes.string_at(args[0].data_ptr() + args[0].nbytes + offset, count)
+            return subject.right(*args)
+
+        return kernel
+
+    return make
+
+
+def reads_before(subject: Subject) -> Kernel:
+    """Right, and reads a vector from the page before its input; closer may be open."""
+
+    def kernel(*args):
+        ctypes.string_at(args[0].data_ptr() - 4096, 16)
+        return subject.right(*args)
+
+    return kernel
+
+
 def workspace_overrun(subject: Subject) -> Kernel:
     """Writes past the end of memory that it allocated itself and has freed when it returns."""
 
@@ -219,6 +242,15 @@ def workspace_overrun(subject: Subject) -> Kernel:
         scratch = torch.empty(256)
         ctypes.memmove(scratch.data_ptr() + scratch.nbytes, (ctypes.c_float * 2)(0.0, 0.0), 8)
         return subject.right(*args)
+
+    return kernel
+
+
+def last_token_left_out(subject: Subject) -> Kernel:
+    """Writes every token but the last that is not padding."""
+
+    def kernel(key, cache, slots):
+        subject.right(key[:-4], cache, slots[:-4])
 
     return kernel
 
@@ -247,11 +279,14 @@ MAIN = (RMSNORM, SILU, FUSED_ADD)
 BLANK = "poison", CHECK
 
 ADVERSARIES = [
-    *each("the last row unwritten", unwritten(lambda y: y[:-1]), (*MAIN, QUANT, KV_CACHE), *BLANK),
+    *each("the last row unwritten", unwritten(lambda y: y[:-1]), (*MAIN, QUANT), *BLANK),
+    *each("the last token unwritten", last_token_left_out, (KV_CACHE,), *BLANK),
     *each("half written", unwritten(lambda y: y[: len(y) // 2]), MAIN, *BLANK),
     *each("a ragged tail unwritten", unwritten(lambda y: y[:, :-5]), MAIN, *BLANK),
     *each("the last tile unwritten", unwritten(last_tile), (GEMM, SILU, FUSED_ADD), *BLANK),
-    *each("one element unwritten", unwritten(lambda y: y.view(-1)[:-1]), MAIN, *BLANK),
+    # Not in place: what an in-out element held before may pass for a near miss.
+    *each("one element unwritten", unwritten(lambda y: y.view(-1)[:-1]), (RMSNORM, SILU, QUANT),
+          *BLANK),
     *each("scales unwritten", unwritten(lambda y: y[:0], output=1), (QUANT,), *BLANK),
     *each("the residual unwritten", unwritten(lambda y: y[:0], output=1), (FUSED_ADD,), *BLANK),
     *each("nothing written", writes_nothing, (*MAIN, QUANT, KV_CACHE), *BLANK),
@@ -283,6 +318,14 @@ ADVERSARIES = [
           "guard page"),
     *each("writes before the start", underrun, (RMSNORM, SILU), "guard bytes", "guard page"),
     *each("writes past its workspace", workspace_overrun, (RMSNORM,), "guard bytes", "guard page"),
+    *(
+        Adversary(name, make, subject, ("guard page",), pages=True)
+        for name, make in (("reads past the end", reads_past(0, 16)),
+                           ("reads far past the end", reads_past(96, 32)),
+                           ("reads before the start", reads_before),
+                           ("writes one page past the end", overrun(64, 4)))
+        for subject in (RMSNORM, SILU)
+    ),
     *each("padding written to the last slot", wrong_slot, (KV_CACHE,), CHECK),
     *each("rows for columns", dtype_viewed, (SILU,), CHECK, RAISED),
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from subjects.fused_add import FUSED_ADD
-from subjects.gemm import GEMM
 from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
 
@@ -36,25 +35,45 @@ def blank(subject: Subject, args) -> list[torch.Tensor]:
     return [args[at] for at in subject.written] or [torch.empty_like(args[0])]
 
 
-def late(delay):
+def late(subject: Subject) -> Kernel:
     """Returns at once; a thread writes the right answer."""
 
-    def make(subject):
-        def kernel(*args):
-            outputs = blank(subject, args)
+    def kernel(*args):
+        outputs = blank(subject, args)
 
-            def work():
-                time.sleep(delay)
-                answer = subject.right(*args)
-                if not subject.written:
-                    outputs[0].copy_(answer)
+        def work():
+            time.sleep(LATE_S)
+            answer = subject.right(*args)
+            if not subject.written:
+                outputs[0].copy_(answer)
 
-            started(work)
-            return None if subject.written else outputs[0]
+        started(work)
+        return None if subject.written else outputs[0]
 
-        return kernel
+    return kernel
 
-    return make
+
+def row_by_row(subject: Subject) -> Kernel:
+    """Returns at once; a thread begins at once, and is done with the last row after some 50 ms."""
+
+    def kernel(*args):
+        outputs = blank(subject, args)
+        before = [tensor.clone() for tensor in outputs]
+        answer = subject.right(*args)
+        right = [tensor.clone() for tensor in subject.outputs(args, answer)]
+        for out, was in zip(outputs, before, strict=True):
+            out.copy_(was)
+
+        def work():
+            for row in range(len(right[0])):
+                time.sleep(0.001)
+                for out, want in zip(outputs, right, strict=True):
+                    out[row] = want[row]
+
+        started(work)
+        return None if subject.written else outputs[0]
+
+    return kernel
 
 
 def pooled(subject: Subject) -> Kernel:
@@ -113,8 +132,8 @@ def native_thread(subject: Subject) -> Kernel:
 LATER = "still running", CHECK
 
 ADVERSARIES = [
-    *each("a thread writes later", late(LATE_S), (RMSNORM, SILU), *LATER),
-    *each("a thread writes at once", late(0.0), (GEMM, SILU), *LATER),
+    *each("a thread writes later", late, (RMSNORM, SILU), *LATER),
+    *each("a thread writes row by row", row_by_row, (RMSNORM, SILU, FUSED_ADD), *LATER),
     *each("a pool writes later", pooled, (SILU,), *LATER),
     *each("spoilt later", spoils, (RMSNORM, SILU, FUSED_ADD), "still running"),
     *each("a thread is left", waits, (RMSNORM, FUSED_ADD), "still running"),
