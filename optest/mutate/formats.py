@@ -53,7 +53,7 @@ class Values:
         """The bits of ``values`` (as ``decoded`` gives them) rounded to the dtype, saturating."""
         if is_packed(self.dtype):
             steps = (values.abs().unsqueeze(-1) - _FP4.to(values.device)).abs()
-            codes = steps.argmin(-1) + len(_FP4) * (values < 0)
+            codes = steps.argmin(-1) + len(_FP4) * values.signbit()
             return (codes[..., 0] | codes[..., 1] << 4).to(torch.uint8)
         if self.dtype is torch.bool:
             return (values != 0).to(torch.uint8)
@@ -98,13 +98,10 @@ class Values:
         if is_packed(self.dtype):
             return (~self.bits & _FP4_SIGNS) | _FP4_MAX
         if not self.dtype.is_floating_point:
-            seen, info = self.bits.contiguous().view(self.dtype), torch.iinfo(self.dtype)
-            middle = (info.max + info.min) // 2
-            low, high = torch.tensor((info.min, info.max), device=seen.device).to(self.dtype)
-            return self._as_bits(torch.where(seen.long() > middle, low, high))
-        values, limit = self.decoded(), torch.finfo(self.dtype).max
-        low = torch.finfo(self.dtype).min
-        return self.encoded(torch.where(values > (limit + low) / 2, low, limit))
+            return self._furthest_integer()
+        values, info = self.decoded(), torch.finfo(self.dtype)
+        ends = torch.tensor((info.min, info.max), dtype=torch.float64, device=values.device)
+        return self.encoded(torch.where(values > ends.mean(), ends[0], ends[1]))
 
     def rounded(self, digits: int) -> torch.Tensor:
         """Every value rounded to so many significant bits."""
@@ -117,6 +114,14 @@ class Values:
         if is_packed(self.dtype) or not self.dtype.is_floating_point:
             return self.bits == other
         return (self.bits == other) | (self.decoded() == Values(other, self.dtype).decoded())
+
+    def _furthest_integer(self) -> torch.Tensor:
+        seen, info = self.bits.contiguous().view(self.dtype), torch.iinfo(self.dtype)
+        ends = torch.tensor((info.min, info.max), dtype=self.dtype, device=seen.device)
+        low, high = ends.view(self.bits.dtype)
+        if self.dtype is torch.uint64:  # its upper half is what int64 takes for negative
+            return torch.where(self.bits < 0, low, high)
+        return torch.where(seen.long() > (info.max + info.min) // 2, low, high)
 
     def _special(self, value: float | torch.Tensor) -> torch.Tensor:
         if not self.dtype.is_floating_point or is_packed(self.dtype):

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-HEAD = """
-import argparse
-import torch
-from optest import logger
-from optest.test_common import benchmark, checkAllclose, run_perftest, summarize
-
-SMOKE = ["-m", "6"]
-
-"""
-TAIL = """
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("-m", type=int, nargs="+", default=[6, 70])
-    args = parser.parse_args()
-    summarize("op", [test_op(m) for m in args.m])
-
-
-if __name__ == "__main__":
-    main()
-"""
+sys.path.append(str(Path(__file__).parent))
 
 
 class Mutated:
@@ -60,6 +42,8 @@ class Mutated:
 @pytest.fixture
 def mutate(tmp_path):
     """``mutate(body)``: the op test made of ``body`` (a ``test_op(m)``), mutated."""
+    from small_op_tests import HEAD, TAIL
+
     from optest.cli.main import app
 
     def go(body, *words, name="test_op.py", tail=TAIL):

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from small_op_tests import SOUND
 
 from optest.mutate.gross import GROSS
-
-SOUND = """
-@benchmark()
-def test_op(m):
-    x = torch.randn(m, 72)
-    want = x * 2
-    ret = {}
-    candidates = {"good": lambda x, y: torch.mul(x, 2, out=y)}
-    for name, fn in candidates.items():
-        y = torch.empty(m, 72)
-        _, us = run_perftest(fn, x, y)
-        ret[f"{name} err"] = checkAllclose(want, y, rtol=1e-6, atol=0, tol_err_ratio=0, msg=name)
-    return ret
-"""
 
 
 def test_every_gross_mutant_of_a_sound_test_dies(mutate):
