@@ -27,5 +27,9 @@ class RefusedError(OptestError, RuntimeError):
     """A measurement whose number would not be the kernel's: memoised, not launched, miscounted."""
 
 
+class MemoisedError(RefusedError):
+    """A kernel that gives its answers from memory, or does not look at its inputs."""
+
+
 class CheckFailedError(OptestError, AssertionError):
     """A comparison failed where the caller asked for an exception (``assertAllclose``)."""

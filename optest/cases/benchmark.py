@@ -14,6 +14,7 @@ from optest.cases import session as sessions
 from optest.cases.case import Case, Declared
 from optest.cases.row import Row
 from optest.cases.session import Collected
+from optest.cases.standing import Standing
 from optest.errors import CheckFailedError, UsageError
 from optest.guards.outputs import Outputs
 from optest.guards.poison import BUFFERS, fresh_memory_poisoned
@@ -125,6 +126,7 @@ def _collect(session: Session, row: Row, collected: Collected, file: str) -> Row
 def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
     started = time.perf_counter()
     outer, session.case = session.case, case
+    standing = Standing(session, function) if session.guards == "full" else None
     error = ""
     try:
         with device.factories_allocate_there(), state.contained(case.id):
@@ -134,7 +136,7 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
             with fresh_memory_poisoned(byte, device=device.target()):
                 result = _invoke(function, case.arguments)
             _merge(row, result, function)
-            if session.guards == "full" and case.measured and not case.failures:
+            if standing is not None and case.measured and not case.failures:
                 second_pass.run(session, case, byte, lambda: _invoke(function, case.arguments))
         row.status = "empty" if result is None and not case.verdicts else "passed"
     except KeyboardInterrupt:
@@ -152,6 +154,8 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
         logger.error("%s raised\n%s", case.id, course.traceback_of(exception))
     finally:
         session.case = outer
+        if standing is not None:
+            standing.judge(case)
         _warn_of_unchecked(case, row)
         course.finish(session, case, row, error, time.perf_counter() - started)
 

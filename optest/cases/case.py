@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from optest.cases.declared import Reference
     from optest.cases.second_pass import Print
     from optest.checking import Verdict
     from optest.guards.finding import Finding
@@ -53,9 +54,9 @@ class Case:
     checked_inputs: bool = False
     measured: bool = False
     unguarded: list[str] = field(default_factory=list)
-    # Of full guards: the names by which the test holds its references, the inputs of each candidate
-    # summed up, and, in a case's second pass, its first and what makes the inputs new.
-    references: set[str] = field(default_factory=set)
+    # Of full guards: the variables in which the test holds its references, the inputs of each
+    # candidate summed up, and, in a case's second pass, its first and what makes the inputs new.
+    references: set[Reference] = field(default_factory=set)
     prints: list[Print] = field(default_factory=list)
     first: Case | None = None
     fresh: FreshInputs | None = None

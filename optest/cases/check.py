@@ -72,7 +72,7 @@ def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signatu
     )
     session = sessions.current()
     if session.guards == "full" and session.case is not None and isinstance(a, torch.Tensor):
-        session.case.references |= declared.names_of(a)
+        session.case.references |= declared.references_to(a)
     whole = b
     if mask is not None:
         a, b = _masked(a, b, mask)

@@ -9,7 +9,7 @@ import torch
 
 from optest.cases import declared, device
 from optest.cases.second_pass import Print
-from optest.guards import alias, canary, patched, plain, process
+from optest.guards import alias, canary, decoy, moved, patched, plain, process
 from optest.guards.hidden import hidden
 from optest.guards.repeat import Repeats, Subject, unwritten
 from optest.guards.rng import Generators
@@ -44,11 +44,12 @@ class Guarding:
     def first_call(self) -> Iterator[None]:
         """Around the first call: what it leaves changed in the process, and what it may see."""
         if not self._full:
-            with self._unseen():
+            with self._unseen(), moved.watched(self._candidate.reachable, self._tell):
                 yield
             return
         state, generators = process.now(), Generators.now()
-        yield
+        with moved.watched(self._candidate.reachable, self._tell):
+            yield
         deterministic = self._case is None or self._case.declared.deterministic
         self._tell(generators.finding(deterministic=deterministic))
         for name in process.put_back(state):
@@ -61,11 +62,11 @@ class Guarding:
         if case is None or case.first is None or case.fresh is None:
             yield
             return
-        names = case.first.references
-        known = [value for name, value in declared.variables().items() if name in names]
+        references = declared.found_again(case.first.references)
         with ExitStack() as around:
-            around.enter_context(hidden(tensors_in(known), self._candidate.reachable))
+            around.enter_context(hidden(references, self._candidate.reachable))
             around.enter_context(case.fresh.paused())
+            decoy.call(self._candidate, self._candidate.reachable)
             yield
 
     def after_first(self, first: FirstCall, data: Any) -> None:  # noqa: ANN401 - of any kernel

@@ -11,7 +11,8 @@ from optest.cases import session as sessions
 from optest.cases.candidate import Candidate
 from optest.cases.guarding import Guarding
 from optest.cases.tamper import Produced
-from optest.guards import poison
+from optest.errors import MemoisedError
+from optest.guards import memoised, poison
 from optest.guards.first_call import FirstCall
 from optest.guards.outputs import Outputs
 from optest.tensors import Snapshot
@@ -132,6 +133,9 @@ class _Run:
             if self._session.tamper is not None:
                 return self._tampered(self._session.tamper), Timing.nan("check mode")
             return self._guarded(plan) if self._session.guards != "off" else self._plain(plan)
+        except MemoisedError as error:
+            self._session.note_finding(memoised.finding(error))
+            raise
         except Exception as error:
             self._session.note_failure(f"{self._call.name} raised {text.of_error(error)}")
             raise

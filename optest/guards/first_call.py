@@ -31,6 +31,7 @@ class FirstCall:
         self._blanked = outputs.give_back(reachable)
         self._memory = {storage_of(tensor) for tensor in reachable}
         self.snapshot = Snapshot(reachable)
+        self._refilled: list[torch.Tensor] = []
         self.unwritten: dict[int, torch.Tensor] = {}
 
     def run(self) -> Any:  # noqa: ANN401 - what a kernel returns
@@ -48,8 +49,16 @@ class FirstCall:
         return self._outputs.knows(tensor)
 
     def poisoned(self) -> list[torch.Tensor]:
-        """Output buffers among the reachable tensors that held poison before the call."""
-        return [tensor for tensor in self._reachable if self._outputs.poisoned(tensor)]
+        """Output buffers among the reachable tensors that held poison before the call.
+
+        Not among them is what an earlier candidate wrote for this one to read.
+        """
+        inputs = {storage_of(tensor) for tensor in self._refilled}
+        return [
+            tensor
+            for tensor in self._reachable
+            if self._outputs.poisoned(tensor) and storage_of(tensor) not in inputs
+        ]
 
     def mark(self, data: object) -> int:
         """Put a value that fails where ``data`` was left unwritten; returns how many elements.
@@ -92,6 +101,8 @@ class FirstCall:
             self.snapshot = before
             for each in idle:
                 each.blank()
+        else:
+            self._refilled = [each.tensor for each in idle]
         return data
 
     def _confirmed(self, data: Any) -> Any:  # noqa: ANN401

@@ -61,9 +61,11 @@ class FreshInputs(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401 - what the function returns
         """Draw twice where ``func`` draws."""
         kwargs = dict(kwargs or {})
-        if func not in _DRAWS:
+        # A generator of one's own may be there to make two draws agree, a candidate's with its
+        # reference's: it is left alone.
+        if func not in _DRAWS or kwargs.get("generator") is not None:
             return func(*args, **kwargs)
-        generator = kwargs.get("generator") or _default_generator(args, kwargs)
+        generator = _default_generator(args, kwargs)
 
         def draw() -> Any:  # noqa: ANN401
             return func(*args, **kwargs)

@@ -16,7 +16,6 @@ from optest.log import once
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CALLS = 3
 # Less than any result of an operator, more than an entry in a log or a counter that grows a digit.
 _LEAST_BYTES = 512
 
@@ -57,6 +56,29 @@ def in_use() -> int:
     return total
 
 
+class Growth:
+    """Readings of the memory in use, the first as this is made, one more after each call."""
+
+    def __init__(self) -> None:
+        self._readings = [in_use()]
+
+    def read(self) -> None:
+        """Take a reading; whatever a call returned has been let go of."""
+        self._readings.append(in_use())
+
+    def finding(self, call: Callable[[], object]) -> Finding | None:
+        """Whether every call left more in use; where it looks so, one more ``call`` is made."""
+        steps = [after - before for before, after in itertools.pairwise(self._readings)]
+        if min(steps) < _LEAST_BYTES or _kept_beyond_cycles(call) < _LEAST_BYTES:
+            return None
+        return Finding(
+            "memory",
+            f"{len(steps)} calls on the same inputs left {sum(steps)} more bytes in use, each some",
+            "it keeps its results or forgets to free its workspace; a long run ends for lack of "
+            "memory",
+        )
+
+
 def _kept_beyond_cycles(call: Callable[[], object]) -> int:
     """What one more call leaves in use that the garbage collector does not free."""
     gc.collect()  # 0.1 s: only where something grew
@@ -64,21 +86,3 @@ def _kept_beyond_cycles(call: Callable[[], object]) -> int:
     call()
     gc.collect()
     return in_use() - before
-
-
-def finding(call: Callable[[], object]) -> Finding | None:
-    """Call a candidate a few times and see whether every call leaves more memory in use."""
-    readings = [in_use()]
-    for _ in range(CALLS):
-        call()
-        readings.append(in_use())
-    steps = [after - before for before, after in itertools.pairwise(readings)]
-    if min(steps) < _LEAST_BYTES:
-        return None
-    if _kept_beyond_cycles(call) < _LEAST_BYTES:
-        return None
-    return Finding(
-        "memory",
-        f"{CALLS} calls on the same inputs left {sum(steps)} more bytes in use, each of them some",
-        "it keeps its results or forgets to free its workspace; a long run ends for lack of memory",
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optest.errors import RefusedError
+from optest.errors import MemoisedError
 from optest.guards.finding import Finding
 from optest.timing.clock import Reading, Target
 from optest.timing.controls import Controls
@@ -25,6 +25,12 @@ class _NoClock:
     def time(self, _targets: Sequence[Target], _rounds: int, _before: Before) -> list[Reading]:
         """Never asked."""
         raise AssertionError
+
+
+def finding(error: MemoisedError) -> Finding:
+    """What a control call has shown."""
+    means = "on data that it has not seen it is slower, or wrong"
+    return Finding("memoised", str(error), means)
 
 
 def look(
@@ -49,7 +55,6 @@ def look(
     controls = Controls(_NoClock(), Target(func, (arguments,)), None, inputs)
     try:
         controls.run(data, 0.0)
-    except RefusedError as error:
-        means = "its result is that of an earlier call"
-        return Finding("memoised", str(error), means), controls.notes
+    except MemoisedError as error:
+        return finding(error), controls.notes
     return None, controls.notes

@@ -7,14 +7,15 @@ its code comes from, so that one whose code was exchanged in place is found as w
 
 from __future__ import annotations
 
-import functools
 import os
+import random
 import sys
 import time
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from optest import units
@@ -28,11 +29,17 @@ _MEANS = "what was measured or checked after that says nothing"
 _CLOCKS = "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time".split()
 _TORCH = "allclose isclose equal eq ne abs sub max where empty randn manual_seed".split()
 _TENSOR = "__eq__ __sub__ allclose isclose equal abs max item tolist clone copy_ to float".split()
+_NUMPY = "allclose isclose array_equal abs max all any".split()
+_RANDOM = "random randint seed getstate".split()
 _ORIGINALS = (
     *(("time", time, name, getattr(time, name)) for name in _CLOCKS),
     *(("torch", torch, name, getattr(torch, name)) for name in _TORCH),
+    *(("numpy", np, name, getattr(np, name)) for name in _NUMPY),
+    *(("random", random, name, getattr(random, name)) for name in _RANDOM),
     *(("torch.Tensor", torch.Tensor, name, getattr(torch.Tensor, name)) for name in _TENSOR),
 )
+
+_METHODS = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}
 
 # The names by which the harness reaches its clock.
 _REACHED = (
@@ -49,10 +56,15 @@ _FUNCTIONS = (
     ("torch.cuda", "Event.elapsed_time"),
     ("torch.cuda", "Event.synchronize"),
     ("torch.testing", "assert_close"),
+    ("numpy.testing", "assert_allclose"),
+    ("numpy.testing", "assert_array_equal"),
 )
 _ROOMS = tuple(
     f"optest.{room}"
-    for room in "cases checking guards timing testing golden stats tensors units".split()
+    for room in (
+        *("cases", "checking", "guards", "timing", "testing", "golden"),
+        *("stats", "tensors", "test_common", "units"),
+    )
 )
 
 
@@ -60,11 +72,11 @@ def clock() -> Finding | None:
     """Look at Python's clocks; quick enough to be done before every timed call (1 us)."""
     for name in _CLOCKS:
         if getattr(time, name, None) is not _CLOCK_OF[name]:
-            return _finding(f"time.{name}", getattr(time, name, None))
+            return finding(f"time.{name}", getattr(time, name, None))
     for module_name, name, held in _REACHED:
         module = sys.modules.get(module_name)
         if module is not None and getattr(module, name, None) is not held:
-            return _finding(f"{module_name}.{name}", getattr(module, name, None))
+            return finding(f"{module_name}.{name}", getattr(module, name, None))
     return None
 
 
@@ -76,23 +88,29 @@ def builtin() -> Finding | None:
     for where, owner, name, original in _ORIGINALS:
         found = getattr(owner, name, None)
         if found is not original and not _is_of_torch(found):
-            return _finding(f"{where}.{name}", found)
+            return finding(f"{where}.{name}", found)
     return clock()
 
 
 def everything() -> Finding | None:
     """Look at the device's clocks and at every function of the harness as well (1 ms)."""
-    found = builtin()
-    if found is not None:
-        return found
+    changed = builtin()
+    if changed is not None:
+        return changed
     for module_name, path in _FUNCTIONS:
         module = sys.modules.get(module_name)
-        value = functools.reduce(lambda at, part: getattr(at, part, None), path.split("."), module)
+        value: object = module
+        for part in path.split("."):
+            value = getattr(value, part, None)
         if module is not None and not _is_from(value, Path(module.__file__ or "").parent):
-            return _finding(f"{module_name}.{path}", value)
+            return finding(f"{module_name}.{path}", value)
+    for name, method in _METHODS.items():
+        now = getattr(torch.Tensor, name, None)
+        if now is not method and now != method and not _is_of_torch(now):
+            return finding(f"torch.Tensor.{name}", now)
     for place, function in _own_functions():
         if not function.__code__.co_filename.startswith(_OWN):
-            return _finding(place, function)
+            return finding(place, function)
     return None
 
 
@@ -145,7 +163,8 @@ def _is_from(found: object, home: Path) -> bool:
     return str(code.co_filename).startswith(f"{home}{os.sep}")
 
 
-def _finding(name: str, found: object) -> Finding:
+def finding(name: str, found: object) -> Finding:
+    """``found`` stands where ``name`` should."""
     return Finding("patched names", f"{name} was replaced by {_place(found)}", _MEANS)
 
 

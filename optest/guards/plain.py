@@ -39,7 +39,7 @@ def _leaves(value: object, depth: int = 0) -> Iterator[object]:
     """What the containers of a result hold; a container of a class of its own is a leaf."""
     if depth > _DEEPEST:
         return
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and type(value) is not tuple:  # named, torch's own among them
         children = iter(tuple(value)) if _reads_plainly(value) else None
     elif type(value) in _BOXES:
         children = iter(value.values() if isinstance(value, Mapping) else value)  # type: ignore[call-overload]

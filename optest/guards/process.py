@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from optest.guards.finding import Finding
@@ -54,6 +55,11 @@ def _set_default_device(value: torch.device) -> None:
     torch.set_default_device(None if value.type == "cpu" else value)
 
 
+def _flushes_denormals() -> bool:
+    # No getter tells. The threads of torch's pool follow the one that starts their work.
+    return float(np.float32(1e-40) * np.float32(1.0)) == 0.0
+
+
 _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "thread count": (torch.get_num_threads, torch.set_num_threads),
@@ -71,6 +77,8 @@ _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     ),
+    "use of oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),  # noqa: SLF001
+    "flushing of denormal numbers": (_flushes_denormals, torch.set_flush_denormal),
     "environment": (_Environment.now, _set_environment),
 }
 

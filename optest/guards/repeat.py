@@ -1,33 +1,30 @@
-"""A candidate called again on the same inputs: the same bits, nothing going on, nothing kept.
+"""A candidate called again: the same bits, nothing going on, nothing kept, nothing remembered.
 
-The order of the calls:
+The order of the calls, before each of which the caller's tensors hold what they held at first:
 
-1. its outputs are read as it returns and a little later, and its threads are counted;
-2. it is watched by a profiler hook (``optest.guards.traced``), on other poison in its outputs;
-3. its floating-point inputs are changed in place (``optest.guards.memoised``);
-4. to 6. memory in use is read after each (``optest.guards.growth``).
-
-Before each, the caller's tensors hold what they held before the first call.
+1. its floating-point inputs are changed in place (``optest.guards.memoised``);
+2. its outputs are read as it returns and a little later, and its threads are counted;
+3. it is watched by a profiler hook (``optest.guards.traced``), on other poison in its outputs;
+4. once more. After each of the last three the memory in use is read (``optest.guards.growth``).
 """
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest.guards import growth, memoised, poison, threads
+from optest.guards import memoised, poison, threads
 from optest.guards.finding import Finding
+from optest.guards.growth import Growth
 from optest.guards.traced import Traced
-from optest.tensors import bits, same_bytes, storage_of, tensors_in
+from optest.tensors import Snapshot, bits, same_bytes, storage_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from optest.tensors import Snapshot
     from optest.timing.clock import Arguments
 
 _LATER_S = 0.005
@@ -84,11 +81,17 @@ class Repeats:
         self.notes: list[str] = []
         self._first = [tensor.detach().clone() for tensor in self._outputs(data)]
         self._told = False
+        self._started: frozenset[int] = frozenset()
 
     def findings(self) -> list[Finding]:
         """Call again and again; the caller's tensors end as after a single call."""
-        found = (self._watched(), self._traced(), self._changed(), self._grown())
-        return [finding for each in found for finding in each]
+        found = self._changed()
+        growth = Growth()
+        for look in (self._watched, self._traced, self._last):
+            found += look()
+            growth.read()
+        grown = growth.finding(lambda: self._again(self._synchronised))
+        return [*found, grown] if grown else found
 
     def _outputs(self, data: object) -> list[torch.Tensor]:
         """The tensors that a call returned in memory of its own, then those that it changed."""
@@ -106,20 +109,29 @@ class Repeats:
         data = self._again(self._subject.call)
         outputs = self._outputs(data)
         early = [tensor.detach().clone() for tensor in outputs]
-        started = threads.alive() - before
+        self._started = threads.alive() - before
         time.sleep(_LATER_S)
-        left = threads.wait_for(started, _PATIENCE_S)
+        threads.wait_for(self._started, _PATIENCE_S)
         self._subject.synchronize()
         late = sum(map(_differing_elements, early, outputs))
         if late:
             return [_running(f"{late} elements of its result changed after it had returned")]
-        if started:
-            ended = "" if left else ", and ended soon after"
-            return [_running(f"{len(started)} threads that it started ran on{ended}")]
+        if not outputs and self._writes_later():
+            return [_running("it changed its outputs after it had returned")]
         return self._compared(data)
+
+    def _writes_later(self) -> bool:
+        """Of a call that has neither returned nor changed anything: does it yet?"""
+        held = Snapshot(self._subject.snapshot.tensors)
+        for _ in range(int(_PATIENCE_S / _LATER_S)):
+            time.sleep(_LATER_S)
+            if held.changed():
+                return True
+        return False
 
     def _traced(self) -> list[Finding]:
         traced = Traced(self._subject.func, self._subject.test_file)
+        before = threads.alive()
 
         def call() -> Any:  # noqa: ANN401
             for tensor in self._subject.blank:
@@ -128,7 +140,13 @@ class Repeats:
 
         data = self._again(call)
         found = [traced.finding] if traced.finding else []
+        # A pool may start its next thread in the second call too; it idles, and nothing changes.
+        if self._started and threads.alive() - before:
+            found.append(_running("each call starts a thread that runs on when it has returned"))
         return [*found, *self._left_blank(), *self._compared(data, self._subject.blank)]
+
+    def _last(self) -> list[Finding]:
+        return self._compared(self._again(self._synchronised))
 
     def _changed(self) -> list[Finding]:
         subject = self._subject
@@ -155,18 +173,6 @@ class Repeats:
 
     def _first_written(self) -> list[torch.Tensor]:
         return self._first[len(self._first) - len(self._written) :]
-
-    def _grown(self) -> list[Finding]:
-        found: list[Finding] = []
-        calls = itertools.count(1)
-
-        def call() -> None:
-            data = self._again(self._synchronised)
-            if next(calls) == growth.CALLS:
-                found.extend(self._compared(data))
-
-        grown = growth.finding(call)  # one call more where memory grew
-        return [*([grown] if grown else []), *found]
 
     def _synchronised(self) -> Any:  # noqa: ANN401
         data = self._subject.call()

@@ -16,12 +16,12 @@ import torch
 from optest.guards.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
 # run_torch, torch_ref, ref_topk, reference, quant_ref, golden_softmax: what references are called.
 _REFERENCE = re.compile(r"run_torch.*|(.*_)?(ref|reference|golden)(_.*)?")
-_SHARED = f"{Path('/aiter_ref')}/"
+_SHARED = "aiter_ref"
 _LOOKS = (sys._getframe, sys._current_frames, gc.get_objects, gc.get_referrers)  # noqa: SLF001
 _INSPECTS = ("currentframe", "stack", "getouterframes")
 _LIBRARIES = ("<", str(Path(types.__file__).parent), str(Path(torch.__file__).parent.parent))
@@ -37,8 +37,8 @@ class Traced:
 
     def __init__(self, func: Callable[..., Any], test_file: str) -> None:
         self.finding: Finding | None = None
-        self._test_file = test_file
         self._own = _code_of(func)
+        self._references = frozenset(_references(test_file))
 
     def call(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what a kernel returns
         """Call it; another profiler that is at work stays, and nothing is watched."""
@@ -53,7 +53,7 @@ class Traced:
     def _saw(self, frame: FrameType, event: str, argument: object) -> None:
         if self.finding is not None:
             return
-        if event == "call" and self._is_reference(frame.f_code):
+        if event == "call" and self._is_reference(frame):
             self.finding = Finding(
                 "reference",
                 f"the candidate called {frame.f_code.co_name} "
@@ -68,14 +68,12 @@ class Traced:
                 "what it finds there is what the test knows, not what it computed",
             )
 
-    def _is_reference(self, code: CodeType) -> bool:
-        # A candidate that is itself called run_torch is timed openly, as a base line.
-        if code is self._own:
+    def _is_reference(self, frame: FrameType) -> bool:
+        # A candidate that is itself called run_torch is timed openly, as a base line. What a
+        # compiler has made of the reference has code of its own, under the same name.
+        if frame.f_code is self._own or frame.f_code not in self._references:
             return False
-        if _SHARED in code.co_filename:
-            return True
-        in_test = Path(code.co_filename).name == self._test_file
-        return in_test and _REFERENCE.fullmatch(code.co_name) is not None
+        return any(isinstance(value, torch.Tensor) for value in frame.f_locals.values())
 
     def _looks_around(self, frame: FrameType, event: str, argument: object) -> bool:
         if event == "c_call" and argument in _LOOKS:
@@ -84,6 +82,24 @@ class Traced:
             of_inspect = frame.f_code.co_filename == inspect.__file__
             return of_inspect and not _is_library(frame.f_back.f_code)
         return False
+
+
+def is_reference_name(name: str) -> bool:
+    """Whether a function of this name is a reference by what such functions are called."""
+    return _REFERENCE.fullmatch(name) is not None
+
+
+def _references(test_file: str) -> Iterator[CodeType]:
+    """The code of the shared references, and of the test file's functions that are named so."""
+    for name, module in list(sys.modules.items()):
+        shared = name.partition(".")[0] == _SHARED
+        if not shared and Path(getattr(module, "__file__", None) or "").name != test_file:
+            continue
+        for value in list(vars(module).values()):
+            if isinstance(value, types.FunctionType) and (
+                shared or is_reference_name(value.__name__)
+            ):
+                yield inspect.unwrap(value).__code__
 
 
 def _is_library(code: CodeType) -> bool:

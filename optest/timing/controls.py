@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from optest import stats
-from optest.errors import RefusedError
+from optest.errors import MemoisedError
 from optest.tensors import storage_of, tensors_in
 from optest.timing import stale
 from optest.timing.fresh import FloatInputs
@@ -64,7 +64,7 @@ class Controls:
             repeat_us: how long such calls take, overhead included.
 
         Raises:
-            RefusedError: the kernel remembers its answers.
+            MemoisedError: the kernel remembers its answers.
         """
         floats = FloatInputs(self.inputs.tensors, self.outputs(data))
         if not len(floats):
@@ -72,7 +72,7 @@ class Controls:
             return
         try:
             self._run(floats, data, repeat_us)
-        except RefusedError:
+        except MemoisedError:
             raise
         except Exception as error:  # noqa: BLE001 - new values may be outside what it accepts
             self.notes.append(f"no control call: {type(error).__name__} on changed inputs")
@@ -156,7 +156,7 @@ class Controls:
 def _refuse_if_apart(slow: list[float], fast: list[float], what: str) -> None:
     far = stats.median(slow) > _TIMES_FASTER * stats.median(fast)
     if far and min(slow) > _APART * max(fast):
-        raise RefusedError(
+        raise MemoisedError(
             f"the kernel remembers its answers: repeats on the same inputs take {spread_us(fast)}, "
             f"{what} {spread_us(slow)}"
         )

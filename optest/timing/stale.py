@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optest.errors import RefusedError
+from optest.errors import MemoisedError
 from optest.tensors import Snapshot, bits, storage_of, tensors_in
 from optest.timing.outputs import copies, same
 from optest.timing.reach import direct_tensors, elsewhere
@@ -26,12 +26,12 @@ def check(controls: Controls, floats: FloatInputs, answer: Any) -> None:  # noqa
        ``Plan(controls=False)``.
 
     Raises:
-        RefusedError: the kernel remembers its answers.
+        MemoisedError: the kernel remembers its answers.
     """
     if _hands_out_again(controls, answer):
-        raise RefusedError(f"the kernel remembers its answers: {_SAME}, and it wrote no output")
+        raise MemoisedError(f"the kernel remembers its answers: {_SAME}, and it wrote no output")
     if _goes_by_address(controls, answer):
-        raise RefusedError(
+        raise MemoisedError(
             f"the kernel remembers its answers: {_SAME}, and the same values in other memory give "
             "another answer"
         )
@@ -39,7 +39,7 @@ def check(controls: Controls, floats: FloatInputs, answer: Any) -> None:  # noqa
     direct = direct_tensors(controls.target.func, controls.target.sets[0])
     given = any(tensor.is_floating_point() for tensor in direct)
     if floats.complete and given and all(tensor.is_floating_point() for tensor in made):
-        raise RefusedError(
+        raise MemoisedError(
             f"the kernel does not look at its inputs: {_SAME}; if it needs only their shapes, "
             "measure it with controls=False"
         )
