@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # Words of a heading that say nothing about which candidate or which quantity it is.
 _FILLERS = {"avg", "average", "median", "mean", "time", "latency"}
 
+SETTING: tuple[type[ast.AST], ...] = (ast.Assign, ast.Dict, ast.Call)  # what may set columns
 _NEITHER = None, None
 
 
@@ -29,7 +29,7 @@ class Column:
     node: ast.AST
     words: tuple[str, ...]
     text: str
-    value: ast.expr | None
+    value: ast.expr
 
     def is_of(self, word: str) -> bool:
         """Whether the heading names that quantity: ``us``, ``tflops``, ``tbs``."""
@@ -38,11 +38,6 @@ class Column:
     def rest(self, word: str) -> Counter[str]:
         """What the heading says beside the quantity: the candidate."""
         return Counter(w for w in self.words if w != word and w not in _FILLERS)
-
-
-def columns(nodes: Iterable[ast.AST]) -> list[Column]:
-    """Columns that are set anywhere in ``nodes``: stores by a text, and dicts with such keys."""
-    return [column for node in nodes for column in _set_by(node)]
 
 
 def heading(node: ast.expr | None) -> str | None:
@@ -81,18 +76,22 @@ def _part(part: ast.expr) -> str:
     return heading(part) or ""
 
 
-def _set_by(node: ast.AST) -> Iterator[Column]:
+def set_by(node: ast.AST) -> list[Column]:
+    """Columns that a node sets: a store by a text, a dict with such keys, ``dict(us=us)``."""
+    pairs: list[tuple[ast.AST, str | None, ast.expr]] = []
     if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Subscript):
-                yield from _column(target, heading(target.slice), node.value)
+        stores = [target for target in node.targets if isinstance(target, ast.Subscript)]
+        pairs = [(target, heading(target.slice), node.value) for target in stores]
     elif isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is not None:
-                yield from _column(key, heading(key), value)
+        keys = zip(node.keys, node.values, strict=True)
+        pairs = [(key, heading(key), value) for key, value in keys if key is not None]
     elif isinstance(node, ast.Call) and _makes_columns(node.func):
-        for word in node.keywords:
-            yield from _column(word.value, word.arg, word.value)
+        pairs = [(word.value, word.arg, word.value) for word in node.keywords]
+    return [
+        Column(where, words_of(text), text, value)
+        for where, text, value in pairs
+        if text is not None
+    ]
 
 
 def _makes_columns(function: ast.expr) -> bool:
@@ -101,8 +100,7 @@ def _makes_columns(function: ast.expr) -> bool:
     return isinstance(function, ast.Attribute) and function.attr in ("update", "assign")
 
 
-def _column(node: ast.AST, text: str | None, value: ast.expr | None) -> Iterator[Column]:
-    if text is not None:
-        plain = re.sub(r"\b(tb|gb)\s*(/|per)\s*s(ec)?\b", r"\1s", text.lower())
-        words = tuple(word for word in re.split(r"[^a-z0-9]+", plain) if word)
-        yield Column(node, words, text, value)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a heading, lower case; ``TB/s`` is one."""
+    plain = re.sub(r"\b(tb|gb)\s*(/|per)\s*s(ec)?\b", r"\1s", text.lower())
+    return tuple(word for word in re.split(r"[^a-z0-9]+", plain) if word)

@@ -31,8 +31,10 @@ class Noqa:
 
 def noqas(source: Source) -> list[Noqa]:
     """The comments of a file that name one of our codes."""
-    found = []
-    for line, comment in source.comments.items():
+    found: list[Noqa] = []
+    if "noqa" not in source.text.lower():
+        return found  # finding comments takes as long as parsing
+    for line, comment in source.comments().items():
         match = _COMMENT.search(comment)
         codes = _CODES.match(match["rest"].strip()) if match else None
         if match is None or codes is None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeVar
 
 from optest.lint.finding import Hit
 from optest.lint.rule import Rule
 from optest.lint.script import Script
-from optest.lint.source import FUNCTIONS, Function
+from optest.lint.source import Function
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 def _undecorated(script: Script) -> Iterator[Hit]:
@@ -32,8 +35,7 @@ def _undecorated(script: Script) -> Iterator[Hit]:
 
 def _rowless(script: Script) -> Iterator[Hit]:
     for function in script.benchmarks:
-        own = list(_own_nodes(function))
-        returns = [node for node in own if isinstance(node, ast.Return)]
+        returns = _own(script, ast.Return, function)
         empty = [node for node in returns if _is_none(node.value)]
         for node in empty:
             yield Hit(
@@ -41,7 +43,7 @@ def _rowless(script: Script) -> Iterator[Hit]:
                 "a return without a row leaves a row of arguments alone in the table: skip whole "
                 "archs in main(), single candidates by not adding them to the dict",
             )
-        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own)
+        yields = [*_own(script, ast.Yield, function), *_own(script, ast.YieldFrom, function)]
         if not returns and not yields and not isinstance(function.body[-1], ast.Raise):
             yield Hit(
                 function,
@@ -50,14 +52,10 @@ def _rowless(script: Script) -> Iterator[Hit]:
             )
 
 
-def _own_nodes(function: Function) -> Iterator[ast.AST]:
-    """Nodes of the function, without those of functions and lambdas inside it."""
-    waiting: list[ast.AST] = list(function.body)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, (ast.Lambda, ast.ClassDef, *FUNCTIONS)):
-            waiting.extend(ast.iter_child_nodes(node))
+def _own(script: Script, kind: type[_Node], function: Function) -> list[_Node]:
+    """Nodes of one kind in the function, without those of functions inside it."""
+    every = script.source.of(kind, function)
+    return [node for node in every if script.source.function_of(node) is function]
 
 
 def _is_none(value: ast.expr | None) -> bool:

@@ -55,7 +55,7 @@ class _Layout:
     ) -> None:
         self._script, self._function = script, function
         self._seen = seen | {function.name}
-        self._names = names
+        self._given, self._names = frozenset(names), set(names)
         self._data: set[str] = set()
         self._follow()
 
@@ -168,7 +168,7 @@ class _Layout:
             return False
         given = [*node.args, *(word.value for word in node.keywords)]
         names = {n.id for each in given for n in self._script.source.of(ast.Name, each)}
-        if not names & self._names or node.func.id in self._seen:
+        if not names & self._given or node.func.id in self._seen or self._script.harness(node):
             return False
         helper = self._script.functions.get(node.func.id)
         if helper is None:

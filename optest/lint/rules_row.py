@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from optest.lint.column import Column, columns
+from optest.lint.column import Column, heading, words_of
 from optest.lint.finding import Hit
 from optest.lint.rule import Rule
 from optest.lint.script import Script
@@ -75,7 +75,7 @@ def _is_in_place(script: Script, function: Function, nodes: list[ast.AST]) -> bo
 
 def _us_alone(script: Script) -> Iterator[Hit]:
     for function in script.tests:
-        found = columns(script.reach(function))
+        found = script.columns(script.reach(function))
         for column in found:
             if not column.is_of("us") or _sets_the_unseen(script, function):
                 continue
@@ -123,10 +123,10 @@ def _updates(function: ast.expr) -> bool:
 
 def _ratio(script: Script) -> Iterator[Hit]:
     timed = _timed_names(script)
-    for column in columns(script.source.within()):
+    for column in script.columns(script.source.within()):
         words = set(column.words)
         named = words & {"speedup", "uplift"} or {"speed", "up"} <= words
-        divided = column.value is not None and _divides_times(script, column.value, timed)
+        divided = _divides_times(script, column.value, timed)
         by_name = "ratio" in words and not words & _ERROR_WORDS and _divides(script, column.value)
         if named or divided or by_name:
             yield Hit(
@@ -147,9 +147,8 @@ def _timed_names(script: Script) -> set[str]:
     return names
 
 
-def _divides(script: Script, value: ast.expr | None) -> bool:
-    every = script.resolved(value) if value is not None else []
-    return any(_divisions(script, each) for each in every)
+def _divides(script: Script, value: ast.expr) -> bool:
+    return any(_divisions(script, each) for each in script.resolved(value))
 
 
 def _divisions(script: Script, value: ast.expr) -> list[ast.BinOp]:
@@ -170,15 +169,15 @@ def _is_time(node: ast.expr, timed: set[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in timed or bool(_TIME_NAME.fullmatch(node.id))
     if isinstance(node, ast.Subscript):
-        store = ast.Assign(targets=[node], value=node.slice)
-        return any(column.is_of("us") for column in columns([store]))
+        text = heading(node.slice)
+        return text is not None and "us" in words_of(text)
     return False
 
 
 def _no_gfx(script: Script) -> Iterator[Hit]:
     for function in script.tests:
         found = _row(script, function)
-        known = any(c.is_of("gfx") or (c.value and script.is_arch(c.value)) for c in found)
+        known = any(c.is_of("gfx") or script.is_arch(c.value) for c in found)
         if found and not known:
             yield Hit(
                 function,
@@ -203,7 +202,7 @@ def _row(script: Script, function: Function) -> list[Column]:
     """Columns of a function's row; empty where some are set out of sight."""
     if _sets_the_unseen(script, function):
         return []
-    found = columns(script.reach(function))
+    found = script.columns(script.reach(function))
     shown = {"us", "err", "tflops", "tbs", "gfx"}
     return found if any(shown & set(column.words) for column in found) else []
 

@@ -94,18 +94,19 @@ def _added_to(script: Script, rows: ast.Name, table: ast.Call) -> Iterator[ast.e
     scope = around if around is not None else script.source.tree
     begun = 0
     added: list[ast.expr] = []
-    for node in script.source.within(scope):
-        if getattr(node, "lineno", 0) > table.lineno and not _same_loop(script, node, table):
+    for node in script.changes(rows.id, scope):
+        if script.source.contains(node, table):
+            continue  # df = pd.DataFrame(df)
+        line = script.source.at(node)[0]
+        if line > table.lineno and not _same_loop(script, node, table):
             break
-        if isinstance(node, ast.Assign) and _names(node.targets[0], rows.id):
-            if script.source.contains(node, table):
-                continue  # df = pd.DataFrame(df)
-            begun, added = node.lineno, [node.value]
-        elif isinstance(node, ast.AugAssign) and _names(node.target, rows.id):
+        if isinstance(node, ast.Assign):
+            begun, added = line, [node.value]
+        elif isinstance(node, ast.AugAssign):
             added.append(node.value)
-        elif isinstance(node, ast.Call) and _grows(node.func, rows.id):
+        elif isinstance(node, ast.Call):
             added += node.args
-    yield from (node for node in added if getattr(node, "lineno", begun) >= begun)
+    yield from (node for node in added if node.lineno >= begun)
 
 
 def _same_loop(script: Script, node: ast.AST, table: ast.Call) -> bool:
@@ -116,16 +117,6 @@ def _same_loop(script: Script, node: ast.AST, table: ast.Call) -> bool:
         if isinstance(outer, (ast.For, ast.While)) and script.source.contains(outer, node):
             return True
     return False
-
-
-def _grows(function: ast.expr, rows: str) -> bool:
-    """Whether a call is ``rows.append(…)`` or ``rows.extend(…)``."""
-    grows = isinstance(function, ast.Attribute) and function.attr in ("append", "extend")
-    return isinstance(function, ast.Attribute) and grows and _names(function.value, rows)
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 RULES = (

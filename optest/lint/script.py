@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Collection, Iterable, Iterator
 
+from optest.lint.column import SETTING, Column, set_by
 from optest.lint.names import Names
 from optest.lint.source import FUNCTIONS, Function, Source
 
@@ -69,24 +70,31 @@ class Script:
         """The decorator of that harness name, called or bare."""
         return next((d for d in function.decorator_list if self.harness(d) == name), None)
 
+    @functools.cached_property
+    def _called(self) -> dict[ast.AST, tuple[str, ast.Call]]:
+        calls = self.source.of(ast.Call)
+        return {call: (self.harness(call), call) for call in calls if self.harness(call)}
+
+    @functools.cached_property
+    def _timed(self) -> dict[ast.AST, ast.Call]:
+        functions = self.functions.items()
+        decorated = {name for name, f in functions if self.decorator(f, "perftest") is not None}
+        return {
+            call: call
+            for call in self.source.of(ast.Call)
+            if self.harness(call) == "run_perftest"
+            or (isinstance(call.func, ast.Name) and call.func.id in decorated)
+        }
+
     def calls(self, names: Collection[str], nodes: Iterable[ast.AST]) -> list[ast.Call]:
         """Calls of the harness's functions of those names."""
-        return [n for n in nodes if isinstance(n, ast.Call) and self.harness(n) in names]
+        return [
+            self._called[n][1] for n in nodes if n in self._called and self._called[n][0] in names
+        ]
 
     def timed(self, nodes: Iterable[ast.AST]) -> list[ast.Call]:
         """Calls that time a candidate: of ``run_perftest``, of functions under ``@perftest()``."""
-        decorated = {
-            name for name, f in self.functions.items() if self.decorator(f, "perftest") is not None
-        }
-        return [
-            node
-            for node in nodes
-            if isinstance(node, ast.Call)
-            and (
-                self.harness(node) == "run_perftest"
-                or (isinstance(node.func, ast.Name) and node.func.id in decorated)
-            )
-        ]
+        return [self._timed[node] for node in nodes if node in self._timed]
 
     def works(self, function: Function) -> bool:
         """Whether a function, or what it calls in this file, times or checks something."""
@@ -146,6 +154,32 @@ class Script:
                 name = ast.unparse(node.target)
                 bound.setdefault(name, []).append((node, node.value))
         return bound
+
+    @functools.cached_property
+    def _changes(self) -> dict[str, list[ast.AST]]:
+        changed: dict[str, list[ast.AST]] = {}
+        for assign in self.source.of(ast.Assign):
+            changed.setdefault(ast.unparse(assign.targets[0]), []).append(assign)
+        for augmented in self.source.of(ast.AugAssign):
+            changed.setdefault(ast.unparse(augmented.target), []).append(augmented)
+        for call in self.source.of(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend"):
+                changed.setdefault(ast.unparse(call.func.value), []).append(call)
+        return {name: sorted(nodes, key=self.source.position) for name, nodes in changed.items()}
+
+    @functools.cached_property
+    def _columns(self) -> dict[ast.AST, list[Column]]:
+        nodes = [node for kind in SETTING for node in self.source.of(kind)]
+        return {node: found for node in nodes if (found := set_by(node))}
+
+    def columns(self, nodes: Iterable[ast.AST]) -> list[Column]:
+        """Columns that are set anywhere in ``nodes``."""
+        return [column for node in nodes for column in self._columns.get(node, ())]
+
+    def changes(self, name: str, within: ast.AST) -> list[ast.AST]:
+        """Where a list is bound, added to, appended to or extended, in the order of the text."""
+        found = self._changes.get(name, [])
+        return [node for node in found if self.source.contains(within, node)]
 
     def values(self, name: str, near: ast.AST) -> list[ast.expr]:
         """What a name is bound to by assignment: in the function around ``near``, else on top."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import io
 import tokenize
 import warnings
@@ -25,10 +26,10 @@ class Source:
     def __init__(self, path: Path, text: str, tree: ast.Module) -> None:
         self.path, self.text, self.tree = path, text, tree
         self.lines = text.splitlines()
-        self.comments = _comments(text)
         self.parents: dict[ast.AST, ast.AST] = {}
         self._nodes: list[ast.AST] = []
         self._span: dict[ast.AST, tuple[int, int]] = {}
+        self._kinds: dict[type[ast.AST], list[int]] = {}
         self._number()
 
     def within(self, node: ast.AST | None = None) -> list[ast.AST]:
@@ -38,7 +39,19 @@ class Source:
 
     def of(self, kind: type[_Node], within: ast.AST | None = None) -> list[_Node]:
         """Nodes of one kind, in the order of the text."""
-        return [node for node in self.within(within) if isinstance(node, kind)]
+        numbers = self._kinds.get(kind, [])
+        first, end = self._span[within or self.tree]
+        chosen = numbers[bisect.bisect_left(numbers, first) : bisect.bisect_left(numbers, end)]
+        return [self._nodes[number] for number in chosen]  # type: ignore[misc]
+
+    def comments(self) -> dict[int, str]:
+        """Line -> its comment, with the ``#``."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+
+    def position(self, node: ast.AST) -> int:
+        """The number of a node in the order of the text."""
+        return self._span[node][0]
 
     def contains(self, outer: ast.AST, inner: ast.AST) -> bool:
         """Whether ``inner`` is ``outer`` or stands beneath it."""
@@ -79,11 +92,16 @@ class Source:
                 self._span[done] = (self._span[done][0], len(self._nodes))
                 continue
             self._span[node] = (len(self._nodes), 0)
+            self._kinds.setdefault(type(node), []).append(len(self._nodes))
             self._nodes.append(node)
+            children = _children(node)
+            if not children:
+                self._span[node] = (len(self._nodes) - 1, len(self._nodes))
+                continue
             opened.append(node)
             waiting.append(None)
-            children = [c for c in ast.iter_child_nodes(node) if not isinstance(c, _SHARED)]
-            self.parents.update(dict.fromkeys(children, node))
+            for child in children:
+                self.parents[child] = node
             waiting.extend(reversed(children))
 
 
@@ -120,7 +138,12 @@ def parse(path: Path, text: str) -> Source:
         raise UsageError(f"is no Python that this interpreter knows: {reason}") from None
 
 
-def _comments(text: str) -> dict[int, str]:
-    """Line -> its comment, with the ``#``."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+def _children(node: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return [each for each in found if not isinstance(each, _SHARED)]
