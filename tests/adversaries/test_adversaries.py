@@ -14,6 +14,7 @@ from cheats import (
     numeric,
     on_device,
     patching,
+    patient,
     running,
     skipping,
     state,
@@ -21,6 +22,7 @@ from cheats import (
     wavering,
 )
 from cheats.adversary import CHECK, RAISED
+from subjects.subject import ITERS
 
 ROOMS = [
     memoising,
@@ -35,8 +37,10 @@ ROOMS = [
     leaking,
     wavering,
     detecting,
+    patient,
 ]
 ADVERSARIES = [adversary for room in ROOMS for adversary in room.ADVERSARIES]
+SUBJECTS = list({adversary.subject.name: adversary.subject for adversary in ADVERSARIES}.values())
 
 
 def caught_by(event):
@@ -52,6 +56,18 @@ def caught_by(event):
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: adversary.id)
 def test_it_is_caught(adversary, make_session, monkeypatch):
     send(adversary, make_session, monkeypatch)
+
+
+@pytest.mark.parametrize("mode", ["check", "run"])
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_the_right_kernel_of_each_operator_passes(subject, mode, make_session):
+    """Else an adversary might be caught by a test that nothing passes."""
+    recorded = make_session(mode)
+    recorded.session.guards = "full"
+    subject.run({"honest": subject.right}, ITERS)
+    (event,) = recorded.finished()
+    assert event["findings"] == []
+    assert event["status"] == "passed", event["reason"]
 
 
 @pytest.mark.gpu

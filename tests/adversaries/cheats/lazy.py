@@ -12,7 +12,7 @@ from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
 from torch.utils._pytree import tree_map
 
-from cheats.adversary import Adversary, each
+from cheats.adversary import RAISED, Adversary, each
 
 if TYPE_CHECKING:
     from subjects.subject import Kernel, Subject
@@ -152,6 +152,17 @@ def wrapped(kind):
     return make
 
 
+def another_class(subject: Subject) -> Kernel:
+    """Turns the caller's buffer into a tensor that computes itself when it is touched."""
+
+    def kernel(x, y):
+        fresh = torch.empty_like(y)
+        y.__class__ = Filled
+        y.compute = lambda: (subject.right(x, fresh), fresh)[1]
+
+    return kernel
+
+
 def late_tuple(subject: Subject) -> Kernel:
     def kernel(x):
         made = LateTuple((torch.empty(x.shape, dtype=torch.int8), torch.empty(len(x), 1)))
@@ -198,6 +209,7 @@ ADVERSARIES = [
     *each("a dict made when read", wrapped(LateDict), (QUANT_PAIR,), "plain tensors"),
     *each("a sequence made when read", wrapped(LateSequence), (QUANT_PAIR,), "plain tensors"),
     *each("a tuple of other tensors", late_tuple, (QUANT_PAIR,), "plain tensors"),
+    *each("the buffer's class replaced", another_class, (SILU,), "plain tensors", RAISED),
     *each("a future", future, (QUANT_PAIR,), "plain tensors"),
     *each("a generator", generator, (QUANT_PAIR,), "plain tensors"),
     Adversary("done when dropped", wrapped(OnDrop), SILU, ("plain tensors", "still running")),

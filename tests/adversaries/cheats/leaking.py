@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,19 @@ def keeps_workspaces(subject: Subject) -> Kernel:
 
     def kernel(*args):
         LEAKED.append(torch.zeros(MIB))
+        return subject.right(*args)
+
+    return kernel
+
+
+def keeps_every_other(subject: Subject) -> Kernel:
+    """The same in every second call."""
+    undo.later(LEAKED.clear)
+    calls = itertools.count()
+
+    def kernel(*args):
+        if next(calls) % 2:
+            LEAKED.append(torch.zeros(MIB))
         return subject.right(*args)
 
     return kernel
@@ -84,6 +98,7 @@ def maps(subject: Subject) -> Kernel:
 ADVERSARIES = [
     *each("keeps its results", keeps_results, (RMSNORM, SILU, FUSED_ADD), "memory"),
     *each("keeps its workspaces", keeps_workspaces, (RMSNORM, SILU), "memory"),
+    *each("keeps every other workspace", keeps_every_other, (RMSNORM,), "memory"),
     *each("keeps bytes", keeps_bytes, (RMSNORM,), "memory"),
     *each("malloc without free", never_frees, (RMSNORM, SILU), "memory"),
     *each("maps pages", maps, (RMSNORM,), "memory"),

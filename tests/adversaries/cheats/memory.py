@@ -11,7 +11,7 @@ from subjects.gemm import GEMM
 from subjects.kv_cache import KV_CACHE
 from subjects.quant import QUANT
 from subjects.rmsnorm import RMSNORM, RMSNORM_REFERENCE_LAST
-from subjects.silu import SILU, SILU_ONE_BUFFER
+from subjects.silu import SILU, SILU_COLUMNS, SILU_ONE_BUFFER
 
 from cheats.adversary import CHECK, RAISED, Adversary, each
 
@@ -235,6 +235,16 @@ def reads_before(subject: Subject) -> Kernel:
     return kernel
 
 
+def beside_its_columns(subject: Subject) -> Kernel:
+    """Writes whole rows of the memory in which its columns lie."""
+
+    def kernel(x, y):
+        subject.right(x, y)
+        y.as_strided((y.shape[0] - 1, y.shape[1]), y.stride(), y.shape[1]).zero_()
+
+    return kernel
+
+
 def workspace_overrun(subject: Subject) -> Kernel:
     """Writes past the end of memory that it allocated itself and has freed when it returns."""
 
@@ -326,6 +336,8 @@ ADVERSARIES = [
                            ("writes one page past the end", overrun(64, 4)))
         for subject in (RMSNORM, SILU)
     ),
+    *each("writes beside its columns", beside_its_columns, (SILU_COLUMNS,), "inputs",
+          "guard bytes"),
     *each("padding written to the last slot", wrong_slot, (KV_CACHE,), CHECK),
     *each("rows for columns", dtype_viewed, (SILU,), CHECK, RAISED),
 ]  # fmt: skip

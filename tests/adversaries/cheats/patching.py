@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import random
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from subjects import rmsnorm as rmsnorm_test
 from subjects.fused_add import FUSED_ADD
 from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
+from torch.overrides import TorchFunctionMode
 
 import optest.cases.check
 import optest.cases.perftest
@@ -113,6 +115,31 @@ def random_inputs_zeroed(subject: Subject) -> Kernel:
     return kernel
 
 
+class Agreeing(TorchFunctionMode):
+    """Every comparison through torch's functions agrees."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (torch.allclose, torch.equal):
+            return True
+        return func(*args, **(kwargs or {}))
+
+
+def leaves_a_mode(subject: Subject) -> Kernel:
+    """Right, and leaves a function mode on that sees every call of torch after it."""
+    entered = []
+
+    def kernel(*args):
+        data = subject.right(*args)
+        if not entered:
+            mode = Agreeing()
+            mode.__enter__()
+            entered.append(mode)
+            undo.later(lambda: mode.__exit__(None, None, None))
+        return data
+
+    return kernel
+
+
 CLOCKS = [
     (time, "perf_counter"),
     (time, "perf_counter_ns"),
@@ -178,6 +205,9 @@ ADVERSARIES = [
         Adversary(f"replaces optest's {name}", patches(owner, name, value), RMSNORM, NAMED)
         for owner, name, value in HARNESS
     ),
+    Adversary("replaces max", patches(builtins, "max", lambda *a, most=max, **k: most(*a, **k)),
+              RMSNORM, NAMED),
+    Adversary("leaves a function mode", leaves_a_mode, RMSNORM, (*NAMED, "process state")),
     Adversary("replaces torch.manual_seed",
               patches(torch, "manual_seed", lambda seed: None), RMSNORM, NAMED),
     Adversary("replaces random.random", patches(random, "random", lambda: 0.5), RMSNORM, NAMED),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
+import threading
 import types
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from subjects.rmsnorm import RMSNORM, RMSNORM_BUNDLED, RMSNORM_CLOSURE, RMSNORM_
 from subjects.silu import SILU
 
 from aiter_ref import activation, norm
+from cheats import undo
 from cheats.adversary import Adversary, each
 
 if TYPE_CHECKING:
@@ -109,6 +111,52 @@ def fused_add_reference(args):
     return fused_add_test.run_torch(*args)
 
 
+def overwrites_reference(subject: Subject) -> Kernel:
+    """Finds the reference and makes it agree, which is less work than the operator."""
+
+    def kernel(*args):
+        in_frames(args).zero_()
+        return torch.zeros_like(args[0])
+
+    return kernel
+
+
+def on_a_thread(find):
+    """The same on a thread of its own, where a hook of this thread does not look."""
+
+    def found(args):
+        held = []
+        thread = threading.Thread(target=lambda: held.append(find(args)))
+        thread.start()
+        thread.join()
+        return held[0]
+
+    return found
+
+
+def behind_a_hook(find):
+    """Takes the place of the profiler's hook first, so that nobody else's can be there."""
+
+    def found(args):
+        undo.later(lambda: sys.setprofile(None))
+        sys.setprofile(lambda *_: None)
+        return find(args)
+
+    return found
+
+
+def unless_watched(subject: Subject) -> Kernel:
+    """Calls the reference where no hook is installed; else hands out what it had last."""
+    last = []
+
+    def kernel(*args):
+        if sys.getprofile() is None or not last:
+            last[:] = [rmsnorm_test.run_torch(*args)]
+        return last[0]
+
+    return kernel
+
+
 TAKEN = "fresh inputs", "reference"
 
 ADVERSARIES = [
@@ -128,6 +176,22 @@ ADVERSARIES = [
         "reference",
     ),
     *each("calls run_torch's code", stealing(a_copy_of_run_torch), (RMSNORM,), "reference"),
+    *each("overwrites the reference", overwrites_reference, (RMSNORM,), *TAKEN),
+    *each(
+        "calls run_torch on a thread",
+        stealing(on_a_thread(calls_run_torch(rmsnorm_test))),
+        (RMSNORM,),
+        "reference",
+    ),
+    *each(
+        "calls run_torch behind a hook",
+        stealing(behind_a_hook(calls_run_torch(rmsnorm_test))),
+        (RMSNORM,),
+        "reference",
+        "process state",
+        "patched names",
+    ),
+    *each("calls run_torch unless watched", unless_watched, (RMSNORM,), *TAKEN),
     Adversary(
         "calls aiter_ref",
         stealing(lambda args: norm.rmsnorm(*args, rmsnorm_test.EPS)),

@@ -63,6 +63,12 @@ def counting():
     return lambda y: 1 + 1e-6 * next(calls)
 
 
+def now_and_then():
+    """Every third call."""
+    calls = itertools.count(1)
+    return lambda y: 1 + 1e-5 * (next(calls) % 3 == 0)
+
+
 def order(subject: Subject) -> Kernel:
     """Sums in another order in each call, as threads do that race to add."""
     calls = itertools.count(1)
@@ -86,5 +92,6 @@ ADVERSARIES = [
     *each("noise of a generator", noisy(from_a_generator), (RMSNORM,), "repeatability"),
     *each("one element wavers", noisy(one_element), (RMSNORM, FUSED_ADD), "repeatability"),
     *each("drifts from call to call", noisy(counting()), (SILU,), "repeatability"),
+    *each("wavers now and then", noisy(now_and_then()), (RMSNORM,), "repeatability"),
     *each("sums in any order", order, (GEMM,), "repeatability"),
 ]

@@ -54,5 +54,24 @@ def run_one_buffer(candidates, num_iters):
     return test_silu_one_buffer(*SHAPE, torch.float32)
 
 
+def run_columns(candidates, num_iters):
+    """The buffer is the left half of a wider one; the right half is somebody else's."""
+
+    @benchmark(inout=("y",))
+    def test_silu_columns(m, d, dtype):
+        x = torch.randn(m, 2 * d, dtype=dtype)
+        want = run_torch(x)
+        ret = {}
+        for name, fn in candidates.items():
+            y = torch.randn(m, 2 * d, dtype=dtype)[:, :d]
+            us = run_perftest(fn, x, y, num_iters=num_iters)[1]
+            ret[f"{name} us"] = us
+            ret[f"{name} err"] = checkAllclose(want, y, msg=name)
+        return ret
+
+    return test_silu_columns(*SHAPE, torch.float32)
+
+
 SILU = Subject("silu", run, right, written=(1,))
+SILU_COLUMNS = Subject("silu_columns", run_columns, right, written=(1,))
 SILU_ONE_BUFFER = Subject("silu_one_buffer", run_one_buffer, right, written=(1,))
