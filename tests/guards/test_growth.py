@@ -1,0 +1,152 @@
+"""Memory that every call leaves behind, told from what a call may well keep."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+import torch
+
+from optest.guards import growth
+from optest.guards.growth import Growth
+
+CALLS = 3
+ELEMENTS = 50_000
+
+
+def watched(kernel):
+    watch = Growth()
+    for _ in range(CALLS):
+        kernel()
+        watch.read()
+    return watch.finding(kernel)
+
+
+class Kernel:
+    """Keeps what it is told to keep."""
+
+    def __init__(self):
+        self.kept = []
+        self.calls = 0
+
+    def every_result(self):
+        self.kept.append(torch.ones(ELEMENTS))
+
+    def small_results(self):
+        self.kept.append(torch.ones(1_000))
+
+    def native_memory(self):
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        self.kept.append(libc.malloc(ctypes.c_size_t(4 * ELEMENTS)))
+
+    def large_native_memory(self):
+        # Past the threshold of mmap, where the C library counts it apart.
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        self.kept.append(libc.malloc(ctypes.c_size_t(64 << 20)))
+
+    def a_view_of_every_result(self):
+        self.kept.append(torch.ones(ELEMENTS)[:1])
+
+    def nothing(self):
+        return torch.ones(ELEMENTS)
+
+    def a_workspace(self):
+        if not self.kept:
+            self.kept.append(torch.ones(ELEMENTS))
+
+    def a_larger_workspace_now_and_then(self):
+        self.calls += 1
+        if self.calls in (1, 3):
+            self.kept = [torch.ones(ELEMENTS * self.calls)]
+
+    def the_last_result(self):
+        self.kept = [torch.ones(ELEMENTS)]
+
+    def a_counter(self):
+        self.calls += 1
+        self.kept.append(self.calls)
+
+    def cycles(self):
+        cycle = [torch.ones(ELEMENTS)]
+        cycle.append(cycle)
+
+
+LEAKS = [
+    *("every_result", "small_results", "native_memory", "large_native_memory"),
+    "a_view_of_every_result",
+]
+NONE = [
+    *("nothing", "a_workspace", "a_larger_workspace_now_and_then", "the_last_result"),
+    *("a_counter", "cycles"),
+]
+
+
+@pytest.fixture
+def kernel():
+    made = Kernel()
+    yield made
+    for pointer in made.kept:
+        if isinstance(pointer, int) and pointer > CALLS + 1:
+            ctypes.CDLL(None).free(ctypes.c_void_p(pointer))
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_every_call_keeps_is_found(kernel, name):
+    finding = watched(getattr(kernel, name))
+    assert finding is not None
+    assert (finding.guard, finding.declarable) == ("memory", False)
+    assert finding.evidence.startswith(f"{CALLS} calls on the same inputs left ")
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_a_call_may_keep_is_none(kernel, name):
+    """A workspace made once, and cycles that wait for the collector, are honest habits."""
+    assert watched(getattr(kernel, name)) is None
+
+
+@pytest.mark.parametrize(("name", "calls"), [("every_result", CALLS + 1), ("cycles", CALLS + 1)])
+def test_one_call_more_is_made_where_it_looks_like_a_leak(kernel, name, calls):
+    made = []
+
+    def counted():
+        made.append(1)
+        getattr(kernel, name)()
+
+    watched(counted)
+    assert len(made) == calls
+
+
+def test_no_call_more_is_made_where_it_does_not(kernel):
+    made = []
+    watched(lambda: made.append(1))
+    assert len(made) == CALLS
+
+
+def test_the_bytes_are_those_that_were_left(kernel):
+    finding = watched(kernel.every_result)
+    assert finding is not None
+    left = int(finding.evidence.split("left ")[1].split()[0])
+    assert CALLS * ELEMENTS * 4 <= left < 1.2 * CALLS * ELEMENTS * 4
+
+
+def test_a_tensor_is_counted_as_long_as_it_lives():
+    before = growth.in_use()
+    tensor = torch.ones(ELEMENTS)
+    assert growth.in_use() - before >= 4 * ELEMENTS
+    del tensor
+    assert growth.in_use() - before < 4 * ELEMENTS
+
+
+def test_a_c_library_that_does_not_count_is_said_once_and_nothing_found(monkeypatch, kernel):
+    told = []
+    monkeypatch.setattr(growth, "once", told.append)
+    monkeypatch.setattr(growth.ctypes, "CDLL", lambda name: object())
+    growth._mallinfo.cache_clear()
+    try:
+        assert watched(kernel.every_result) is None
+    finally:
+        growth._mallinfo.cache_clear()
+    assert len(told) == 1
+    assert "not watched" in told[0]
