@@ -125,9 +125,9 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 def _in_folder(folder: Path) -> list[Path]:
     out: list[Path] = []
     for top, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not _skipped(Path(top) / f))
-        out += sorted(Path(top) / f for f in files if f.startswith("test_") and f.endswith(".py"))
-    return out
+        folders[:] = [f for f in folders if not _skipped(Path(top) / f)]
+        out += [Path(top) / f for f in files if f.startswith("test_") and f.endswith(".py")]
+    return sorted(out)
 
 
 def _skipped(folder: Path) -> bool:

@@ -115,7 +115,7 @@ def read(path: Path) -> Source:
         with tokenize.open(path) as stream:
             text = stream.read()
     except (OSError, SyntaxError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error).partition(" for '")[0]
         raise UsageError(f"cannot be read: {reason}") from None
     return parse(path, text)
 

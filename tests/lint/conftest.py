@@ -1,0 +1,3 @@
+"""The cases are files to lint, never to collect: some would run a sweep when imported."""
+
+collect_ignore = ["cases"]
