@@ -12,7 +12,7 @@ from string import Template
 from optest.errors import UsageError
 from optest.scaffold.template import TEXT
 
-_MOST_AXES = 8
+_MOST_AXES = 6
 _ARCH = re.compile(r"_(gfx[0-9a-f]+|sm_?[0-9]+[a-z]?)(_|$)")
 # First axis, those between, last axis: a quick run, then what a model has.
 _SMOKE, _SIZES = (16, 4, 256), ((16, 2, 4096), (256, 2, 4096))

@@ -30,7 +30,7 @@ def run_candidate(x, residual, scale, y):
     return torch.addcmul(residual, x, scale, out=y)
 
 
-@benchmark()  # $axes and dtype become the table's left columns
+@benchmark()  # the arguments become the table's left columns
 def test_$op($axes, dtype):
     shape = ($shape)
     x, residual = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
