@@ -99,13 +99,20 @@ def test_poison_and_zeros_over_canaries_show(overrun, byte):
 
 def test_a_kernel_that_copies_one_element_too_many_is_seen_at_every_place(overrun):
     """Were all canaries alike, it would put a right one where one was."""
-    for dtype in (torch.float32, torch.float64):
-        with memory.switched(None, Guard.BYTES):
-            pairs = [torch.zeros(2, 100, dtype=dtype).unbind() for _ in range(50)]
-            pairs = [(x.clone(), y.clone()) for x, y in pairs]
-        for x, y in pairs:
-            overrun.copy_too_many(x, y)
-        assert {d.data_ptr for d in memory.damages()} == {y.data_ptr() for _, y in pairs}
+    with memory.switched(None, Guard.BYTES):
+        blocks = torch.zeros(2, 50, 100, dtype=torch.float64).unbind()
+        pairs = [(x.clone(), y.clone()) for x, y in zip(*blocks, strict=True)]
+    for x, y in pairs:
+        overrun.copy_too_many(x, y)
+    assert {d.data_ptr for d in memory.damages()} == {y.data_ptr() for _, y in pairs}
+
+
+def test_a_kernel_that_shifts_what_is_outside_is_seen():
+    block = guarded()
+    ctypes.memmove(block.data_ptr() + NBYTES, block.data_ptr() + NBYTES + 8, 128)
+    assert len(memory.damages()) == 1
+    ctypes.memmove(block.data_ptr() + NBYTES, block.data_ptr() + NBYTES + 64, 128)
+    assert len(memory.damages()) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])

@@ -58,8 +58,8 @@ class Canary {
     uint64_t words[kWords];
   };
 
-  static constexpr uint64_t kNan = 0x7FF07FF07FF07FF0;
-  static constexpr uint64_t kVaries = 0x800E800E800E800E;
+  static constexpr uint64_t kNan = 0x7FF07FC07FC07FC0;
+  static constexpr uint64_t kVaries = 0x800E803E803E803E;
   static constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
 
   static uint64_t mixed(uint64_t x) {
