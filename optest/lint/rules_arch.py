@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from optest.lint.column import heading
 from optest.lint.finding import Hit
 from optest.lint.rule import Rule
+from optest.lint.rules_measure import calls_the_unseen
 from optest.lint.script import Script
 
 _ARCH = re.compile(r"gfx\d[0-9a-f]{2,3}|sm_\d{2,3}[a-z]?")
@@ -22,7 +23,8 @@ _ADVICE = (
 
 
 def _ungated(script: Script) -> Iterator[Hit]:
-    if not _gates(script):
+    begins = script.source.within(script.main or script.source.tree)
+    if not _gates(script) and not calls_the_unseen(script, begins):
         yield Hit(
             script.main,
             f"no gate keeps the test off cards that its kernels are not built for: begin main() "
@@ -78,7 +80,8 @@ def _leaves(script: Script, last: ast.stmt) -> bool:
     if not isinstance(call, ast.Call):
         return False
     named = isinstance(call.func, ast.Name) and call.func.id in ("exit", "quit")
-    return named or bool(script.names.origins(call.func) & _LEAVING)
+    asked = isinstance(call.func, ast.Attribute) and call.func.attr in ("exit", "skip")
+    return named or asked or bool(script.names.origins(call.func) & _LEAVING)
 
 
 def _runs_tests(script: Script, node: ast.If) -> bool:

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from optest.lint.finding import Hit
+from optest.lint.loops import candidate_loop, targets
 from optest.lint.number import numbers
 from optest.lint.rule import Rule
 from optest.lint.rules_measure import calls_the_unseen
 from optest.lint.script import CHECKS, Script
-from optest.lint.source import FUNCTIONS, Function
+from optest.lint.source import Function
 
 # Positions of checkAllclose's tolerances, for those who pass them without names.
 _POSITION = {"rtol": 2, "atol": 3, "tol_err_ratio": 4}
@@ -36,37 +37,57 @@ def _unchecked(script: Script) -> Iterator[Hit]:
                 f"{function.name} checks nothing with checkAllclose: write err = "
                 "checkAllclose(want, out, rtol=..., atol=..., msg=name) for every candidate",
             )
-        elif checks:
-            yield from _last_only(script, function, checks)
+        for site in script.timed(script.source.within(function)):
+            loop = candidate_loop(script, site)
+            if checks and loop is not None:
+                yield from _not_each(script, function, loop, checks)
 
 
-def _last_only(script: Script, function: Function, checks: list[ast.Call]) -> Iterator[Hit]:
-    """A loop that times every candidate, and one check behind it, of what the last one made."""
-    for site in script.timed(script.source.within(function)):
-        loop = _loop_around(script, site, function)
-        assigned = script.source.parents[site]
-        if loop is None or not isinstance(assigned, ast.Assign):
-            continue
-        if any(_loop_around(script, check, function) is not None for check in checks):
-            continue
-        made = {n.id for t in assigned.targets for n in script.source.of(ast.Name, t)}
-        for check in checks:
-            if made & {n.id for a in check.args[1:2] for n in script.source.of(ast.Name, a)}:
-                yield Hit(
-                    check,
-                    "this check stands behind the loop and sees what the last candidate made: "
-                    "move it into the loop, below run_perftest",
-                )
+def _not_each(
+    script: Script, function: Function, loop: ast.For, checks: list[ast.Call]
+) -> Iterator[Hit]:
+    """Checks that see some of the candidates that a loop times, and not each."""
+    outside = [check for check in checks if script.source.function_of(check) is not function]
+    inside = [check for check in checks if script.source.contains(loop, check)]
+    looped = [check for check in checks if _is_looped(script, check)]
+    if outside or (looped and not inside):
+        return  # a helper checks, or another loop
+    made = {n.id for n in script.source.of(ast.Name, loop) if isinstance(n.ctx, ast.Store)}
+    for check in checks if not inside else []:
+        if made & {n.id for a in check.args[1:2] for n in script.source.of(ast.Name, a)}:
+            yield Hit(
+                check,
+                "this check stands behind the loop and sees what the last candidate made: move "
+                "it into the loop, below run_perftest",
+            )
+    if inside and all(_is_for_some(script, loop, check) for check in inside):
+        yield Hit(
+            inside[0],
+            "only some of the candidates that this loop times are checked: move checkAllclose out "
+            "of the if; leave a candidate that cannot be right here out of the dict",
+        )
 
 
-def _loop_around(script: Script, node: ast.AST, function: Function) -> ast.AST | None:
-    """The loop around a node; for a node of a helper, the helper itself, which a loop may call."""
-    for outer in script.source.ancestors(node):
-        if isinstance(outer, (ast.For, ast.While, ast.ListComp, ast.DictComp)):
-            return outer
-        if isinstance(outer, FUNCTIONS):
-            return None if outer is function else outer
-    return node
+def _is_looped(script: Script, node: ast.AST) -> bool:
+    loops = (ast.For, ast.While, ast.ListComp, ast.DictComp, ast.GeneratorExp)
+    return any(isinstance(outer, loops) for outer in script.source.ancestors(node))
+
+
+def _is_for_some(script: Script, loop: ast.For, check: ast.Call) -> bool:
+    """Whether a check stands under an ``if`` about the candidate, and its other side has none."""
+    names = targets(script, loop)
+    inner: ast.AST = check
+    for outer in script.source.ancestors(check):
+        if outer is loop:
+            return False
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            about = names & {n.id for n in script.source.of(ast.Name, outer.test)}
+            other = outer.orelse if inner in outer.body else outer.body
+            checked = [c for s in other for c in script.calls(CHECKS, script.source.within(s))]
+            if about and not checked:
+                return True
+        inner = outer
+    return False
 
 
 def _discarded(script: Script) -> Iterator[Hit]:

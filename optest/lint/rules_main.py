@@ -153,9 +153,11 @@ def _axes(script: Script, call: ast.Call) -> list[ast.expr]:
         elif isinstance(outer, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             loops = list(reversed(outer.generators))
         for loop in loops:
-            if used & {n.id for n in script.source.of(ast.Name, loop.target)}:
+            bound = {n.id for n in script.source.of(ast.Name, loop.target)}
+            if bound & {n.id for axis in axes for n in script.source.of(ast.Name, axis)}:
+                return []  # an axis whose values depend on another's: no product
+            if used & bound:
                 axes.append(loop.iter)
-                used |= {n.id for n in script.source.of(ast.Name, loop.iter)}
     return axes
 
 

@@ -8,54 +8,21 @@ from collections.abc import Iterator
 
 from optest.lint.column import Column, heading, words_of
 from optest.lint.finding import Hit
+from optest.lint.loops import candidate_loop, in_dict_loop
 from optest.lint.rule import Rule
 from optest.lint.script import Script
-from optest.lint.source import FUNCTIONS, Function
+from optest.lint.source import Function
 
-_LOOPS = (ast.For, ast.AsyncFor)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _ERROR_WORDS = {"err", "error", "errs", "errors", "diff", "mismatch"}
 _TIME_NAME = re.compile(r"(us|avg|time|lat|latency)(_\w+|\d+)?|\w+_(us|ms|avg|time)\d*")
-
-
-def in_dict_loop(script: Script, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether ``node`` runs in a loop over a dict; of a helper, whether all its calls do."""
-    for outer in script.source.ancestors(node):
-        if isinstance(outer, _LOOPS) and _is_of_dict(script, outer.iter):
-            return True
-        if isinstance(outer, _COMPREHENSIONS) and any(
-            _is_of_dict(script, generator.iter) for generator in outer.generators
-        ):
-            return True
-        if isinstance(outer, FUNCTIONS) and outer.name in script.functions:
-            if outer in script.tests or outer.name in seen:
-                return False
-            uses = script.uses(outer)
-            within = seen | {outer.name}
-            return bool(uses) and all(in_dict_loop(script, use, within) for use in uses)
-    return False
-
-
-def _is_of_dict(script: Script, iterated: ast.expr) -> bool:
-    for node in script.source.within(iterated):
-        if isinstance(node, ast.Attribute) and node.attr in ("items", "keys", "values"):
-            return True
-        if isinstance(node, ast.Name) and any(_is_dict(v) for v in script.values(node.id, node)):
-            return True
-    return False
-
-
-def _is_dict(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == "dict"
-    return isinstance(value, (ast.Dict, ast.DictComp))
 
 
 def _no_dict_loop(script: Script) -> Iterator[Hit]:
     for function in script.tests:
         nodes = script.reach(function)
         sites = script.timed(nodes)
-        if len(sites) == 1 and _is_in_place(script, function, nodes):
+        alone = len(sites) == 1 and candidate_loop(script, sites[0]) is None
+        if alone and _is_in_place(script, function, nodes):
             continue  # the standard's other shape: one kernel, in place, against the reference
         for site in sites:
             if not in_dict_loop(script, site):

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from optest.lint.finding import Hit
 from optest.lint.rule import Rule
 from optest.lint.rules_main import is_table
+from optest.lint.rules_measure import calls_the_unseen
 from optest.lint.script import Script
 from optest.lint.source import FUNCTIONS
 
 
 def _no_table(script: Script) -> Iterator[Hit]:
+    if calls_the_unseen(script, script.source.within(script.main or script.source.tree)):
+        return
     if not any(is_table(script, node) for node in script.source.within()):
         yield Hit(
             script.main,
