@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from optest.guards import memoised, poison, threads
+from optest.guards.alias import words
 from optest.guards.finding import Finding
 from optest.guards.growth import Growth
 from optest.guards.traced import Traced
@@ -91,7 +92,7 @@ class Repeats:
             found += look()
             growth.read()
         grown = growth.finding(lambda: self._again(self._synchronised))
-        return [*found, grown] if grown else found
+        return [*found, *([grown] if grown else []), *self._changed_later()]
 
     def _outputs(self, data: object) -> list[torch.Tensor]:
         """The tensors that a call returned in memory of its own, then those that it changed."""
@@ -155,6 +156,21 @@ class Repeats:
                 subject.func, subject.arguments, subject.snapshot, self._data
             )
         return [found] if found else []
+
+    def _changed_later(self) -> list[Finding]:
+        """What the first call left alone and another changed; it is given back."""
+        changed, known = self._subject.snapshot.changed(), {id(each) for each in self._written}
+        late = [tensor for tensor in changed if id(tensor) not in known]
+        if not late:
+            return []
+        self._subject.snapshot.restore(late)
+        return [
+            Finding(
+                "inputs",
+                f"a later call changed a {words(late[0])} tensor that the first had left alone",
+                "a reference made from it later would agree with anything",
+            )
+        ]
 
     def _left_blank(self) -> list[Finding]:
         """What of the caller's buffers still holds the poison of both calls."""

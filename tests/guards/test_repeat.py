@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -154,23 +155,54 @@ def test_a_later_call_with_other_bits_is_found_whichever_it_is(nth):
     assert "deterministic=False" in finding.meaning
 
 
+def with_zero(x, zero):
+    out = x * 2
+    out[5] = zero
+    return out
+
+
+# By the number of the call.
 WAVERING = {
-    "a random result": lambda x: x + random.random(),
-    "another shape": lambda x: x[: random.randrange(1, 32)] * 2,
-    "zeros of another sign": lambda x: x * random.choice([0.0, -0.0]),
-    "in place": lambda x: x.add_(random.random()),
-    "one tensor more now and then": lambda x: (
-        [x * 2] * 1 + [x * 3 for _ in range(random.randrange(3))]
-    ),
-    "complex": lambda x: torch.complex(x, x * random.random()),
+    "another result": lambda x, n: x + n,
+    "another shape": lambda x, n: x[n:] * 2,
+    "a zero of another sign": lambda x, n: with_zero(x, 0.0 if n % 2 else -0.0),
+    "in place": lambda x, n: x.add_(n + 1),
+    "a tensor more": lambda x, n: [x * 2] + [x * 3] * (n % 2),
+    "a tensor less": lambda x, n: [x * 2] + [x * 3] * (1 - n % 2),
+    "complex": lambda x, n: torch.complex(x, x * n),
 }
 
 
 @pytest.mark.parametrize("kernel", WAVERING.values(), ids=WAVERING)
 def test_wavering_is_told_once_unless_it_is_declared(kernel):
-    random.seed(3)
-    assert names(findings(kernel, torch.randn(64))) == ["repeatability"]
-    assert findings(kernel, torch.randn(64), deterministic=False) == []
+    for deterministic, expected in ((True, ["repeatability"]), (False, [])):
+        calls = itertools.count()
+        found = findings(
+            lambda x, calls=calls: kernel(x, next(calls)),
+            torch.randn(64),
+            deterministic=deterministic,
+        )
+        assert names(found) == expected
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("nth", [3, 4, 5])
+def test_an_input_that_only_a_later_call_changes_is_found_and_given_back(nth, deterministic):
+    """The first call is looked at closely; a reference made after the others would agree."""
+    x, calls = torch.randn(64), []
+    before = x.clone()
+
+    def kernel(x):
+        calls.append(1)
+        out = x * 2
+        if len(calls) == nth:
+            x.zero_()
+        return out
+
+    finding = findings(kernel, x, deterministic=deterministic)[-1]
+    assert finding.guard == "inputs"
+    assert "a later call changed a 64 float32 tensor" in finding.evidence
+    assert torch.equal(x, before)
 
 
 def test_nan_in_the_same_place_is_the_same():
