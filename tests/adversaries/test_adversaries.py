@@ -43,6 +43,13 @@ ADVERSARIES = [adversary for room in ROOMS for adversary in room.ADVERSARIES]
 SUBJECTS = list({adversary.subject.name: adversary.subject for adversary in ADVERSARIES}.values())
 
 
+GUARDS = [
+    *("poison", "guard bytes", "guard page", "inputs", "alias", "fresh inputs", "memoised"),
+    *("repeatability", "plain tensors", "still running", "patched names", "random state"),
+    *("reference", "process state", "memory", CHECK),
+]
+
+
 def caught_by(event):
     """Names of what caught it: guards, and the check or the error where the case has one."""
     names = {finding["guard"] for finding in event["findings"]}
@@ -89,6 +96,12 @@ def send(adversary, make_session, monkeypatch):
     (event,) = recorded.finished()
     assert event["status"] in ("failed", "error"), f"{adversary.id} passed"
     assert caught_by(event) & set(adversary.expected), event["reason"]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_every_guard_is_the_only_one_that_catches_some(guard):
+    """Else one that never looks would not be missed."""
+    assert any(adversary.expected == (guard,) for adversary in ADVERSARIES)
 
 
 @pytest.mark.parametrize("table", [ADVERSARIES, on_device.ADVERSARIES], ids=["cpu", "gpu"])

@@ -92,20 +92,6 @@ def first_moment():
     return watched
 
 
-def not_in_a_loop():
-    """Calls that follow each other at once are somebody's timing loop."""
-    times = itertools.count()
-    last = [0]
-
-    def watched():
-        now = time.perf_counter_ns()
-        quick = now - last[0] < 2_000_000
-        last[0] = now
-        return next(times) == 0 or not quick
-
-    return watched
-
-
 def lowers_the_guards(subject: Subject) -> Kernel:
     """Switches the guards of its own case off, then gives zeros."""
     calls = itertools.count()
@@ -164,9 +150,6 @@ ADVERSARIES = [
         for subject in (RMSNORM, SILU)
         for mode in ("run",)
     ),
-    Adversary("right outside loops only",
-              lambda subject: right_only_where(not_in_a_loop())(subject), SILU, (CHECK, *LATER),
-              "run"),
     *each("lowers the guards", lowers_the_guards, (RMSNORM, SILU), "process state",
           "patched names", *LATER),
     *each("clears the failures", clears_the_failures, (RMSNORM,), "inputs", "process state",

@@ -44,7 +44,7 @@ def ends(x):
 
 
 def few(x):
-    return float(x.reshape(-1)[::37].sum())
+    return float(x.reshape(-1)[:: x.numel() // 7].sum())
 
 
 def borders(x):
@@ -101,7 +101,8 @@ def in_the_argument(subject: Subject) -> Kernel:
 
 
 MAIN = (RMSNORM, SILU, FUSED_ADD)
-SEEN = "fresh inputs", "memoised"
+SEEN = ("fresh inputs",)
+TIMED = "fresh inputs", "memoised"
 
 ADVERSARIES = [
     *each("memoised by pointer", memoised(lambda x: x.data_ptr()), MAIN, *SEEN),
@@ -114,7 +115,7 @@ ADVERSARIES = [
     *each("memoised in bytes", in_bytes, (RMSNORM, SILU), *SEEN),
     *each("memoised by call count", by_count, MAIN, *SEEN),
     *each("memoised on the argument", in_the_argument, (RMSNORM, SILU), *SEEN),
-    *each("memoised by shape", memoised(lambda x: x.shape), MAIN, *SEEN, mode="run"),
+    *each("memoised by shape", memoised(lambda x: x.shape), MAIN, *TIMED, mode="run"),
     Adversary("memoised by shape", memoised(lambda x: x.shape), RMSNORM_CLOSURE, SEEN),
     # Never wrong, and never timed: the answer is looked up by every byte of the input.
     Adversary("memoised by every byte", memoised(every_byte), GEMM, ("memoised",), "run"),

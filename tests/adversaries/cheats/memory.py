@@ -10,8 +10,9 @@ from subjects.fused_add import FUSED_ADD
 from subjects.gemm import GEMM
 from subjects.kv_cache import KV_CACHE
 from subjects.quant import QUANT
-from subjects.rmsnorm import RMSNORM, RMSNORM_REFERENCE_LAST
-from subjects.silu import SILU, SILU_COLUMNS, SILU_ONE_BUFFER
+from subjects.rmsnorm import RMSNORM, RMSNORM_HEAD, RMSNORM_REFERENCE_LAST
+from subjects.silu import SILU, SILU_COLUMNS, SILU_HEAD, SILU_ONE_BUFFER
+from subjects.split import SPLIT
 
 from cheats.adversary import CHECK, RAISED, Adversary, each
 
@@ -295,6 +296,11 @@ ADVERSARIES = [
     *each("a ragged tail unwritten", unwritten(lambda y: y[:, :-5]), MAIN, *BLANK),
     *each("the last tile unwritten", unwritten(last_tile), (GEMM, SILU, FUSED_ADD), *BLANK),
     # Not in place: what an in-out element held before may pass for a near miss.
+    # Where the test does not look, nothing but poison tells.
+    *each("half written", unwritten(lambda y: y[: len(y) // 2]), (RMSNORM_HEAD, SILU_HEAD),
+          "poison"),
+    *each("half written", unwritten(lambda y: y[: len(y) // 2]), (RMSNORM_HEAD,), "poison",
+          mode="run"),
     *each("one element unwritten", unwritten(lambda y: y.view(-1)[:-1]), (RMSNORM, SILU, QUANT),
           *BLANK),
     *each("scales unwritten", unwritten(lambda y: y[:0], output=1), (QUANT,), *BLANK),
@@ -316,6 +322,9 @@ ADVERSARIES = [
           "inputs"),
     *each("changes the weight", changes_input(weight_scaled), (FUSED_ADD,), "inputs"),
     *each("sorts the slots", changes_input(slots_sorted), (KV_CACHE,), "inputs"),
+    *each("a view of the input", lambda _: lambda x: x[:, : x.shape[1] // 2], (SPLIT,), "alias"),
+    *each("a view of the input", lambda _: lambda x: x[:, : x.shape[1] // 2], (SPLIT,), "alias",
+          mode="run"),
     *each("returns the input", returns_input, (RMSNORM,), "alias", CHECK),
     *each("the result in the input's memory", returns_view, (RMSNORM,), "alias", "inputs"),
     *each("the result over the input", part_of_input, (GEMM,), "alias", "inputs"),
