@@ -39,16 +39,16 @@ class Names:
                 self._import(node)
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
-        for node in source.within():
-            if isinstance(node, FUNCTIONS):
-                self._origins.pop(node.name, None)
+        self._defined = {node.name for node in source.within() if isinstance(node, FUNCTIONS)}
         self._follow_aliases()
 
     def origins(self, node: ast.AST) -> set[str]:
         """Dotted origins of a name or attribute: ``{"torch.randn"}``; empty for what is local."""
         if isinstance(node, ast.Name):
-            starred = {f"{star}.{node.id}" for star in self._stars if node.id in HARNESS}
-            return self._origins.get(node.id, starred)
+            # An import wins over a function of the same name: that stands in where it fails.
+            starred = node.id in HARNESS and node.id not in self._defined
+            stars = {f"{star}.{node.id}" for star in self._stars if starred}
+            return self._origins.get(node.id, stars)
         if isinstance(node, ast.Attribute):
             return {f"{origin}.{node.attr}" for origin in self.origins(node.value)}
         return set()

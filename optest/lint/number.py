@@ -27,8 +27,7 @@ def numbers(script: Script, node: ast.expr | None, depth: int = 4) -> list[float
     if node is None or depth == 0:
         return []
     if isinstance(node, ast.Constant):
-        plain = isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
-        return [float(node.value)] if plain else []  # type: ignore[arg-type]
+        return _literal(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return [-value for value in numbers(script, node.operand, depth)]
     if isinstance(node, ast.BinOp):
@@ -51,6 +50,15 @@ def _either(script: Script, node: ast.IfExp | ast.Subscript | ast.Name) -> list[
         elif isinstance(value, (ast.List, ast.Tuple)):
             found += value.elts
     return found
+
+
+def _literal(value: object) -> list[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return []
+    try:
+        return [float(value)]
+    except OverflowError:
+        return [float("inf")]
 
 
 def _computed(script: Script, node: ast.BinOp, depth: int) -> list[float]:

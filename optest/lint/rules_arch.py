@@ -123,13 +123,14 @@ def _hard_coded(script: Script) -> Iterator[Hit]:
             )
 
 
-def _is_compared_or_listed(script: Script, node: ast.AST) -> bool:
+def _is_compared_or_listed(script: Script, node: ast.AST, depth: int = 4) -> bool:
     """Whether an arch name decides something, is one of a list, or is only said."""
     parent = script.source.parents[node]
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
         name, near = parent.targets[0].id, script.source.function_of(node)
         uses = script.loads(name, near)
-        return bool(uses) and all(_is_compared_or_listed(script, use) for use in uses)
+        listed = depth and all(_is_compared_or_listed(script, use, depth - 1) for use in uses)
+        return bool(uses and listed)
     for outer in script.source.ancestors(node):
         if isinstance(outer, (ast.Compare, ast.List, ast.Tuple, ast.Set, ast.match_case)):
             return True

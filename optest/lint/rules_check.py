@@ -24,6 +24,7 @@ _COMPARING = {
     "torch.isclose",
     "numpy.allclose",
     "numpy.array_equal",
+    "optest.checking.compare",
 }
 
 
@@ -172,8 +173,20 @@ def _too_loose(script: Script, call: ast.Call) -> str:
 
 def _largest(script: Script, call: ast.Call, name: str) -> float:
     given = [word.value for word in call.keywords if word.arg == name]
+    given += [value for word in call.keywords if word.arg is None
+              for value in _unpacked(script, word.value, name)]  # fmt: skip
     given += call.args[_POSITION[name] : _POSITION[name] + 1]
     return max((n for each in given for n in numbers(script, each)), default=0.0)
+
+
+def _unpacked(script: Script, table: ast.expr, name: str) -> Iterator[ast.expr]:
+    """The value of ``name`` in ``**table``."""
+    for value in script.resolved(table):
+        if isinstance(value, ast.Dict):
+            pairs = zip(value.keys, value.values, strict=True)
+            yield from (v for k, v in pairs if isinstance(k, ast.Constant) and k.value == name)
+        elif isinstance(value, ast.Call):
+            yield from (word.value for word in value.keywords if word.arg == name)
 
 
 def _is_on_unit_data(script: Script, call: ast.Call) -> bool:

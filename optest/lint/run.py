@@ -59,19 +59,22 @@ def lint(paths: Sequence[Path], codes: frozenset[str] | None = None) -> Report:
     report = Report()
     wanted = frozenset(catalogue.RULES) if codes is None else codes
     for path in _files(paths):
-        named = path in paths
         try:
-            source = read(path)
+            _lint(path, wanted, report, named=path in paths)
         except UsageError as error:
             report.unreadable.append(Unreadable(path, str(error)))
-            continue
-        script = Script(source)
-        if _is_op_test(script):
-            report.linted += 1
-            report.violations += violations(script, wanted)
-        elif named:
-            report.passed_over.append(path)
+        except RecursionError:
+            report.unreadable.append(Unreadable(path, "is nested too deeply to be judged"))
     return report
+
+
+def _lint(path: Path, codes: frozenset[str], report: Report, *, named: bool) -> None:
+    script = Script(read(path))
+    if _is_op_test(script):
+        report.violations += violations(script, codes)
+        report.linted += 1
+    elif named:
+        report.passed_over.append(path)
 
 
 def violations(script: Script, codes: frozenset[str]) -> list[Violation]:

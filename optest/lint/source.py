@@ -71,8 +71,9 @@ class Source:
 
     def at(self, node: ast.AST | None) -> tuple[int, int, int]:
         """Line, column (both from 1, in characters) and last line; ``def`` counts as its header."""
-        if node is None:
-            return 1, 1, 1
+        if node is None:  # the file: its first statement, often a text of several lines
+            first = next(iter(self.tree.body), None)
+            return 1, 1, getattr(first, "end_lineno", 1)
         line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         last = getattr(node, "end_lineno", line)
         body = getattr(node, "body", None)
@@ -111,6 +112,8 @@ def read(path: Path) -> Source:
     Raises:
         UsageError: it cannot be read or is no Python; the message is one line and names the place.
     """
+    if path.exists() and not path.is_file():
+        raise UsageError("cannot be read: it is no regular file")
     try:
         with tokenize.open(path) as stream:
             text = stream.read()

@@ -148,6 +148,56 @@ def test_a_path_that_is_not_there_is_a_usage_error(tmp_path):
         lint([tmp_path / "gone"])
 
 
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "test_a.py")
+    assert lint([tmp_path]).unreadable[0].reason == "cannot be read: it is no regular file"
+
+
+def test_what_is_nested_too_deeply_to_judge_is_one_line(folder):
+    deep = TEXT.replace('ret = {"gfx": get_gfx()}', f"ret = {{{' + '.join(['str(m)'] * 600)}: 1}}")
+    report = lint([folder(test_a_py=deep, test_b_py=NO_GFX)])
+    assert [u.path.name for u in report.unreadable] == ["test_a.py"]
+    assert "nested too deeply" in report.unreadable[0].reason
+    assert (report.exit_code, len(report.violations)) == (2, 1)
+
+
+ODD = {
+    "names that go round": "A = 'gfx942'\nB = A\nA = B\nprint(A)\n",
+    "numbers that go round": "X = Y\nY = X\ncheckAllclose(a, b, atol=X)\n",
+    "a number too large for a float": f"checkAllclose(a, b, max_abs_delta=1, atol=1{'0' * 400})\n",
+    "a power too large to compute": "checkAllclose(a, b, atol=2**10**10, max_abs_delta=1)\n",
+    "a division by zero": "checkAllclose(a, b, atol=1/0)\n",
+    "no arguments": "checkAllclose()\nrun_perftest\nsummarize()\nbenchmark\n",
+    "starred arguments": "checkAllclose(*pair)\nsummarize(*rows)\n",
+    "calls that go round": "def f():\n    return g()\n\n\ndef g():\n    return f()\n",
+    "a class": "class Op:\n    def test_it(self):\n        return checkAllclose(a, b)\n",
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_code_is_judged_and_does_not_stop_the_linter(kind, folder):
+    report = lint([folder(test_a_py=TEXT.replace("def main():", f"{ODD[kind]}\n\ndef main():"))])
+    assert (report.linted, report.unreadable) == (1, [])
+
+
+def test_a_stand_in_for_a_failed_import_is_no_other_framework():
+    """``except ImportError: def run_perftest…`` is found in scripts that run without aiter too."""
+    imported = "from optest.test_common import benchmark, checkAllclose, get_gfx, run_perftest"
+    assert imported in TEXT
+    stand_in = "try:\n    from optest.test_common import run_perftest\nexcept ImportError:\n"
+    stand_in += "    def run_perftest(fn, *args):\n        return fn(*args), 0.0\n"
+    text = TEXT.replace(f"{imported}, summarize\n", f"{imported[:-14]}, summarize\n{stand_in}")
+    assert codes(text) == []
+
+
+def test_noqa_of_the_whole_file_stands_behind_its_first_statement():
+    text = NO_GFX.replace(TEXT.splitlines()[0], '"""Rows times\na weight."""')
+    start, end = text.index("@benchmark"), text.index("def main")
+    text = (text[:start] + text[end:]).replace("test_scale(*mn, dtype)", "{}")
+    assert codes(text) == ["OT101"]
+    assert codes(text.replace('weight."""', 'weight."""  # noqa: OT101 a sketch')) == []
+
+
 def test_escapes_that_python_warns_about_are_not_our_matter():
     assert codes(TEXT + 'PATTERN = "\\d"\n') == []
 
