@@ -19,7 +19,8 @@ _SHARES = (1.0, 0.25, 0.05, 0.01, 0.001, 0.0001)
 _FINEST = 24
 _WRONG_BY = 0.25
 _FEWEST_DIGITS = 2
-_FORMATS = {24: "fp32", 11: "fp16", 8: "bf16", 4: "fp8 e4m3", 3: "fp8 e5m2", 2: "fp4"}
+# Formats that have so many significant bits, the leading one included.
+_FORMATS = {24: "fp32", 11: "fp16", 8: "bf16", 4: "e4m3", 3: "e5m2", 2: "fp4"}
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,15 @@ def _rounded(digits: int, m: Material) -> torch.Tensor:
 
 
 def _precision(dtype: torch.dtype, _elements: int) -> list[Step]:
-    own = 0 if is_packed(dtype) else DIGITS.get(dtype, 0)
+    """Every element rounded to fewer significant bits than its dtype has."""
+    own = 0 if is_packed(dtype) else min(DIGITS.get(dtype, 0), _FINEST + 1)
     return [
-        Step(_FORMATS[digits], 2.0**-digits, functools.partial(_rounded, digits))
-        for digits in sorted(_FORMATS)
-        if digits < own
+        Step(
+            f"{digits} bits" + (f" ({_FORMATS[digits]})" if digits in _FORMATS else ""),
+            2.0**-digits,
+            functools.partial(_rounded, digits),
+        )
+        for digits in range(_FEWEST_DIGITS, own)
     ]
 
 

@@ -37,10 +37,10 @@ def output_name(tensor: torch.Tensor, data: object, variables: Mapping[str, obje
     """The test's variable that holds ``tensor``, or its place in the result ``data``."""
     for name, value in variables.items():
         for place, each in _tensors(name, value):
-            if _is_same(each, tensor):
+            if is_same_view(each, tensor):
                 return place
     for place, each in _tensors("result", data):
-        if _is_same(each, tensor):
+        if is_same_view(each, tensor):
             return place
     return "x".join(map(str, tensor.shape)) + f" {str(tensor.dtype).removeprefix('torch.')}"
 
@@ -56,7 +56,8 @@ def _tensors(place: str, value: object) -> Iterator[tuple[str, torch.Tensor]]:
             yield from _tensors(f"{place}[{at}]", item)
 
 
-def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+def is_same_view(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are the same elements of the same memory, laid out alike."""
     if a is b:
         return True
     alike = (a.layout, a.dtype, a.shape) == (b.layout, b.dtype, b.shape)

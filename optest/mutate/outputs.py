@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -30,19 +30,19 @@ class Output:
         tensor: itself, real; of a complex one the pairs.
         before: the bits that it held before the call; poison in fresh memory.
         may_touch: which elements the call wrote, of its shape.
+        view: the tensor as returned, where it is a view of an input: that is not to be changed.
     """
 
     name: str
     tensor: torch.Tensor
     before: torch.Tensor
     may_touch: torch.Tensor
+    view: torch.Tensor | None = None
 
     @property
     def bits(self) -> torch.Tensor:
         """The memory itself, as integers."""
-        found = poison.bits(self.tensor)
-        assert found is not None
-        return found
+        return bits_of(self.tensor)
 
     def region(self, left_out: torch.Tensor | None) -> Region | None:
         """What a mutant may touch, without what no check is meant to look at."""
@@ -52,8 +52,8 @@ class Output:
 def outputs_of(produced: Produced, said: Declared) -> tuple[list[Output], list[str]]:
     """Everything that a call wrote or returned, and in words what cannot be mutated.
 
-    A returned tensor that it could reach before counts where the test declares aliases, or where
-    there is no other output: otherwise it is an input that the candidate hands back.
+    An input that the candidate hands back as it is counts only where there is no other output; a
+    view of an input counts where the test declares aliases as well.
     """
     variables = declared.variables()
     found: list[Output] = []
@@ -61,9 +61,13 @@ def outputs_of(produced: Produced, said: Declared) -> tuple[list[Output], list[s
     exact = bool(said.unwritten)
     tensors = [(t, produced.before.held(t)) for t in _without_overlaps(produced.written)]
     fresh = list(produced.returned)
-    if said.aliases or not (tensors or fresh):
-        taken = {storage_of(t) for t, _ in tensors}
-        fresh += [t for t in tensors_in(produced.data) if storage_of(t) not in taken]
+    known = {storage_of(t) for t, _ in tensors} | {storage_of(t) for t in fresh}
+    handed_back = [t for t in tensors_in(produced.data) if storage_of(t) not in known]
+    views = [t for t in handed_back if not _is_among(t, produced.before.tensors)]
+    if not known:
+        fresh = handed_back
+    elif said.aliases:
+        fresh += views
     tensors += [(t, None) for t in _without_overlaps(fresh)]
     for tensor, before in tensors:
         if not tensor.numel():
@@ -72,9 +76,15 @@ def outputs_of(produced: Produced, said: Declared) -> tuple[list[Output], list[s
         problem = _why_not(tensor)
         if problem:
             problems.append(f"{name}: {problem}")
-        else:
-            found.append(_output(name, tensor, before, exact=exact))
+            continue
+        output = _output(name, tensor, before, exact=exact)
+        is_view = any(tensor is each for each in views)
+        found.append(replace(output, view=tensor) if is_view else output)
     return _numbered(found), problems
+
+
+def _is_among(tensor: torch.Tensor, given: Iterable[torch.Tensor]) -> bool:
+    return any(names.is_same_view(tensor, each) for each in given)
 
 
 def _numbered(outputs: list[Output]) -> list[Output]:
@@ -83,24 +93,20 @@ def _numbered(outputs: list[Output]) -> list[Output]:
     made = []
     for output in outputs:
         nth = seen[output.name] = seen.get(output.name, 0) + 1
-        name = output.name if nth == 1 else f"{output.name} ({nth})"
-        made.append(Output(name, output.tensor, output.before, output.may_touch))
+        made.append(replace(output, name=f"{output.name} ({nth})") if nth > 1 else output)
     return made
 
 
 def _output(name: str, tensor: torch.Tensor, before: torch.Tensor | None, *, exact: bool) -> Output:
-    real, held = _real(tensor), None if before is None else _real(before)
-    bits = poison.bits(real)
-    assert bits is not None
+    real, held = real_of(tensor), None if before is None else real_of(before)
+    bits = bits_of(real)
     if held is None:
         old = torch.empty_like(bits, memory_format=torch.contiguous_format)
         poison.fill(old, poison.FIRST)
         unwritten = poison.holding(real, poison.BUFFERS) if exact else None
         touched = torch.ones_like(bits, dtype=torch.bool) if unwritten is None else ~unwritten
         return Output(name, real, old, touched)
-    seen = poison.bits(held)
-    assert seen is not None
-    old = seen.clone()
+    old = bits_of(held).clone()
     if not exact and _is_poison(held):
         return Output(name, real, old, torch.ones_like(bits, dtype=torch.bool))
     return Output(name, real, old, written(bits != old, exact=exact))
@@ -111,7 +117,15 @@ def _is_poison(held: torch.Tensor) -> bool:
     return mask is not None and bool(mask.all())
 
 
-def _real(tensor: torch.Tensor) -> torch.Tensor:
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor that is not lazily conjugated or negated, as integers."""
+    found = poison.bits(tensor)
+    assert found is not None
+    return found
+
+
+def real_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, or the pairs of a complex one."""
     tensor = tensor.detach()
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
@@ -165,7 +179,7 @@ def left_out(output: Output, compared: torch.Tensor, mask: torch.Tensor) -> torc
     """
     kept = mask.to("cpu", torch.bool).broadcast_to(compared.shape)
     if compared.is_complex():
-        compared = _real(compared)
+        compared = real_of(compared)
         kept = kept.unsqueeze(-1).expand(compared.shape)
     shape = output.tensor.shape
     if storage_of(compared) == storage_of(output.tensor):

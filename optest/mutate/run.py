@@ -79,7 +79,11 @@ class _Mutants:
         report.left_out += self._right.problems
         if not self._right.calls:
             report.left_out.append(f"{self._unit.id}: it calls no run_perftest, nothing to mutate")
-        self._unit.run(self._stale, _OTHER_SEED)
+        reasons = self._unit.run(self._stale, _OTHER_SEED)
+        if reasons:
+            words = f"fails on other inputs (OPTEST_SEED + {_OTHER_SEED}): {'; '.join(reasons)}"
+            report.left_out.append(f"{self._unit.id}: no stale results: it {words}")
+            self._stale.calls.clear()
         for target in self._right.targets():
             report.trials += [self._trial(target, name) for name in GROSS]
             report.resolutions += self._resolutions(target)

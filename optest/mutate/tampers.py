@@ -12,7 +12,8 @@ from optest.cases import session as sessions
 from optest.cases.case import Declared
 from optest.mutate import names
 from optest.mutate.gross import Material
-from optest.mutate.outputs import left_out, outputs_of
+from optest.mutate.nested import replaced
+from optest.mutate.outputs import bits_of, left_out, outputs_of, real_of
 from optest.tensors import storage_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from optest.cases.tamper import Compared, Produced
     from optest.mutate.gross import Mutant
     from optest.mutate.outputs import Output
+    from optest.mutate.region import Region
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +162,7 @@ class Mutation:
         if at == self._target.call:
             outputs, _ = outputs_of(produced, _running()[1])
             if self._target.place < len(outputs):
-                self._apply(outputs[self._target.place])
+                return self._mutated(produced.data, outputs[self._target.place])
         return produced.data
 
     def compared(self, compared: Compared, /) -> None:
@@ -174,26 +176,32 @@ class Mutation:
             with torch.inference_mode():
                 bits.copy_(right)
 
-    def _apply(self, output: Output) -> None:
+    def _mutated(self, data: Any, output: Output) -> Any:  # noqa: ANN401
         region = output.region(self._target.left_out)
         if region is None:
-            return
+            return data
         self.missing = False
-        bits = output.bits
-        stale = self._stale
-        fits = stale is not None and stale.shape == bits.shape
-        material = Material(
-            region.read(bits),
-            region.read(output.before),
-            region.read(stale) if fits and stale is not None else None,
-            output.tensor.dtype,
-        )
+        material = self._material(output, region)
         wrong = self._mutant(material)
         if wrong is None or bool(material.values.same(wrong).all()):
-            return
+            return data
         self.applied = True
-        self._kept = bits, bits.clone()
-        region.write(bits, wrong)
+        if output.view is not None:
+            copy = output.view.detach().clone()
+            region.write(bits_of(real_of(copy)), wrong)
+            return replaced(data, output.view, copy)
+        self._kept = output.bits, output.bits.clone()
+        region.write(output.bits, wrong)
+        return data
+
+    def _material(self, output: Output, region: Region) -> Material:
+        bits, stale = output.bits, self._stale
+        return Material(
+            region.read(bits),
+            region.read(output.before),
+            region.read(stale) if stale is not None and stale.shape == bits.shape else None,
+            output.tensor.dtype,
+        )
 
 
 def _left_out(output: Output, checks: list[Compared]) -> torch.Tensor | None:

@@ -61,6 +61,8 @@ class Unit:
             with collecting.arguments(self.module, self.argv):
                 self.module.main()
         except SystemExit as stop:
+            if session.interrupted:
+                raise
             return [f"main() exited {stop.code}"] if stop.code not in (None, 0) else []
         except Exception as error:  # noqa: BLE001 - whatever a script makes of wrong results
             return [f"main() raised {type(error).__name__}: {error}"]

@@ -18,7 +18,7 @@ def test_every_gross_mutant_of_a_sound_test_dies(mutate):
 
 @pytest.mark.parametrize(
     ("kind", "seen"),
-    [("wrong share", "one of 432"), ("relative error", "2^-20"), ("lower precision", "fp16")],
+    [("wrong share", "one of 432"), ("relative error", "2^-20"), ("lower precision", "19 bits")],
 )
 def test_resolution_of_a_check_is_what_its_tolerance_allows(kind, seen, mutate):
     """rtol=1e-6 is just above 2^-20; no element may miss."""
