@@ -13,6 +13,7 @@ from optest.guards import poison
 from optest.guards.finding import Finding
 from optest.guards.fresh_inputs import FreshInputs
 from optest.guards.outputs import Outputs
+from optest.guards.rng import Generators
 from optest.log import logger, once
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def run(session: Session, case: Case, byte: int | None, invoke: Callable[[], obj
     second = Case(case.file, case.function, case.arguments, case.id, case.seed, case.declared)
     second.first, second.fresh, second.outputs = case, FreshInputs(), Outputs()
     session.case = second
+    generators = Generators.now()
     raised = ""
     try:
         with _silence(), second.fresh, poison.fresh_memory_poisoned(byte, device=device.target()):
@@ -65,7 +67,8 @@ def run(session: Session, case: Case, byte: int | None, invoke: Callable[[], obj
         raised = text.of_error(error)
     finally:
         session.case = case
-    _tell(session, case, second, raised)
+        generators.put_back()  # what is drawn after the case is the same under any guards
+        _tell(session, case, second, raised)  # what was found before a skip as well
 
 
 @contextmanager
