@@ -14,6 +14,8 @@ from optest.lint.script import Script
 
 _ARCH = re.compile(r"gfx\d[0-9a-f]{2,3}|sm_\d{2,3}[a-z]?")
 _SUFFIX = re.compile(r"(.+)_(gfx\d[0-9a-f]{2,3}|sm_?\d{2,3}[a-z]?)(_\w+)?")
+# A gate that asks torch keeps other cards off as well as one that asks get_gfx().
+_TORCH_ASKS = {"gcnArchName", "get_device_capability", "get_device_name", "get_device_properties"}
 _LEAVING = {"sys.exit", "os._exit"}
 _ALLOW, _DENY, _OTHER = "allow", "deny", "other"
 _ADVICE = (
@@ -70,7 +72,9 @@ def _gates(script: Script) -> list[tuple[ast.If, str]]:
 
 def _asks_arch(script: Script, test: ast.expr) -> bool:
     """Whether a condition depends on the arch, also through a function of the file."""
-    return any(script.is_arch(node) for node in script.reach(test, stop=script.tests))
+    nodes = script.reach(test, stop=script.tests)
+    asked = (node.attr for node in nodes if isinstance(node, ast.Attribute))
+    return any(name in _TORCH_ASKS for name in asked) or any(map(script.is_arch, nodes))
 
 
 def _leaves(script: Script, last: ast.stmt) -> bool:

@@ -88,7 +88,7 @@ def _reference_in(script: Script, candidate: ast.expr) -> str:
 
 
 def _is_reference_name(name: str) -> bool:
-    return bool(_REFERENCE.fullmatch(name)) and not _COMPILED.search(name)
+    return bool(_REFERENCE.fullmatch(name.lstrip("_"))) and not _COMPILED.search(name)
 
 
 def _candidate_tables(script: Script) -> Iterator[ast.Dict]:
