@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optest.cases.session import Session
     from optest.guards.finding import Finding
     from optest.guards.first_call import FirstCall
+    from optest.tensors import Snapshot
 
 
 class Guarding:
@@ -41,10 +42,10 @@ class Guarding:
         self._full = session.guards == "full" and not self._second
 
     @contextmanager
-    def first_call(self) -> Iterator[None]:
+    def first_call(self, first: FirstCall) -> Iterator[None]:
         """Around the first call: what it leaves changed in the process, and what it may see."""
         if not self._full:
-            with self._unseen(), moved.watched(self._candidate.reachable, self._tell):
+            with self._unseen(first.snapshot), moved.watched(self._candidate.reachable, self._tell):
                 yield
             return
         state, generators = process.now(), Generators.now()
@@ -56,7 +57,7 @@ class Guarding:
             self._tell(process.finding(name))
 
     @contextmanager
-    def _unseen(self) -> Iterator[None]:
+    def _unseen(self, snapshot: Snapshot) -> Iterator[None]:
         """In the second pass: its inputs are drawn by now, and the references are out of sight."""
         case = self._case
         if case is None or case.first is None or case.fresh is None:
@@ -66,7 +67,7 @@ class Guarding:
         with ExitStack() as around:
             around.enter_context(hidden(references, self._candidate.reachable))
             around.enter_context(case.fresh.paused())
-            decoy.call(self._candidate, self._candidate.reachable)
+            decoy.call(self._candidate, snapshot)
             yield
 
     def after_first(self, first: FirstCall, data: Any) -> None:  # noqa: ANN401 - of any kernel

@@ -161,7 +161,7 @@ class _Run:
         self._keep_inputs()
         guards = Guarding(self._session, call)
         first = FirstCall(self._call_once, call.reachable, self._outputs(), device.target())
-        with guards.first_call():
+        with guards.first_call(first):
             data = first.run()
         guards.after_first(first, data)
         timing = Timing.nan("check mode")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from optest.tensors import Snapshot
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+
+    from optest.tensors import Snapshot
 
 _SHARE = 16
 _LEAST = 64
@@ -23,14 +23,13 @@ _FACTOR = -5.0
 _SCALED = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-def call(candidate: Callable[[], Any], inputs: Iterable[torch.Tensor]) -> None:
+def call(candidate: Callable[[], Any], snapshot: Snapshot) -> None:
     """Call ``candidate`` on changed inputs; what it returns or raises says nothing here.
 
     Args:
         candidate: calls the kernel with its arguments.
-        inputs: every tensor that it can reach; all are given back.
+        snapshot: every tensor that it can reach, as they are; all are given back.
     """
-    snapshot = Snapshot(inputs)
     try:
         changed = sum(_change(tensor) for tensor in snapshot.tensors)
         if changed:
