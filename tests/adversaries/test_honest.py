@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from honest import declared, habits, outputs, suite
+from honest import declared, habits, inputs, outputs, suite
 from honest.record import always, plain
 
 from optest import native, ops
 
-HONEST = [honest for room in (suite, outputs, declared, habits) for honest in room.HONEST]
+HONEST = [honest for room in (suite, outputs, declared, inputs, habits) for honest in room.HONEST]
 MOST_CALLS, MOST_REFERENCES = 12, 2
 
 
@@ -23,9 +23,9 @@ class Watch:
         self.counts.append(0)
         at = len(self.counts) - 1
 
-        def counted(*args):
+        def counted(*args, **kwargs):
             self.counts[at] += 1
-            return kernel(*args)
+            return kernel(*args, **kwargs)
 
         return counted
 

@@ -108,15 +108,6 @@ def compiled_code():
     return kernel
 
 
-def packed_weight():
-    """Packs the weight once and keeps it by pointer and version, as inference engines do."""
-
-    def kernel(x, packed):
-        return x @ packed
-
-    return kernel
-
-
 def autotuned():
     """Times its variants on the inputs of the first call, and keeps the faster."""
     variants = (torch.exp, lambda x: x.clone().exp_(), lambda x: torch.exp(x.contiguous()))

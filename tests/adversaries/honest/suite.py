@@ -162,6 +162,22 @@ def compiled(watch):
     return test_compiled(33, 127, torch.float32)
 
 
+def interpreted(watch):
+    """Triton, which the interpreter runs where there is no GPU."""
+    from optest.ops.triton import activation as kernels
+
+    @benchmark()
+    def test_interpreted(m, d, dtype):
+        x = torch.randn(m, 2 * d, dtype=dtype)
+        want = activation.silu_and_mul(x)
+        y = torch.empty(m, d, dtype=dtype)
+        kernel = watch(lambda x, y: kernels.act_and_mul(y, x, "silu"))
+        _, us = run_perftest(kernel, x, y, num_iters=ITERS)
+        return {"us": us, "err": checkAllclose(want, y, rtol=2**-7, atol=1e-6)}
+
+    return test_interpreted(2, 129, torch.bfloat16)
+
+
 def two_candidates(watch):
     """Several candidates, one of them the operator of torch itself, in one case."""
 
@@ -196,5 +212,6 @@ HONEST = [
     Honest("oneDNN gemm into columns", matrix_product),
     Honest("oneDNN batched gemm", batched_product),
     Honest("inductor", compiled, ("check",)),
+    Honest("triton", interpreted, ("check",)),
     Honest("two candidates", two_candidates),
 ]
