@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 
 import pytest
 import torch
@@ -12,6 +13,15 @@ from optest.guards.growth import Growth
 
 CALLS = 3
 ELEMENTS = 50_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects():
+    """What pytest and torch hold is not walked through at each look for cycles."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def watched(kernel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import threading
@@ -15,6 +16,15 @@ from optest.guards.repeat import Repeats, Subject, unwritten
 from optest.tensors import Snapshot, tensors_in
 
 MOST_CALLS = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects():
+    """What pytest and torch hold is not walked through at each look for cycles."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def repeats_of(func, *args, blank=(), deterministic=True, unsure=()):
