@@ -96,7 +96,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("OPTEST_MODE", _one_of("run", "check", "collect"), "run", "run, check, collect",
             "measure and check; check only; record the cases and run none"),
     Setting("OPTEST_GUARDS", _one_of("off", "cheap", "full"), "cheap", "off, cheap, full",
-            "guards around a candidate: none, poisoned memory, all there are"),
+            "guards around a candidate: none, those that cost little, all (docs/trust.md)"),
     Setting("OPTEST_GUARD_PAGES", _switch, False, "1, 0",
             "CPU memory between pages that nobody may touch, so that reads past it show as well",
             "0"),
