@@ -95,7 +95,7 @@ class Guarding:
     def _look(self, data: Any) -> None:  # noqa: ANN401
         self._tell(plain.finding(data))
         self._tell(patched.builtin())
-        for finding in canary.findings([*self._candidate.reachable, *tensors_in(data)]):
+        for finding in canary.findings(self._candidate.reachable, data):
             self._tell(finding)
 
     def _tell(self, finding: Finding | None) -> None:

@@ -14,6 +14,7 @@ from optest import dtypes
 from optest.guards import memory
 from optest.guards.finding import Finding
 from optest.log import once
+from optest.tensors import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import torch
 
     from optest.guards.memory import Damage, Fault
+
+    _Known = dict[int, torch.Tensor]
 
 _MOST = 4
 _SPARSE = 2
@@ -30,18 +33,23 @@ _READ = (
 )
 
 
-def findings(tensors: Iterable[torch.Tensor]) -> list[Finding]:
+def findings(*roots: object) -> list[Finding]:
     """What was written, and under guard pages read, outside of its block since last asked.
 
     All blocks that are alive are looked at; each of their damages is repaired, and told once.
 
     Args:
-        tensors: those that the candidate can reach or returned, to be named in the evidence.
+        roots: what the candidate can reach or returned, tensors or anything that holds some, to be
+            named in the evidence.
     """
     if memory.allocator() is None:
         once("guard bytes need the allocator of csrc: memory is unguarded here", logging.INFO)
         return []
-    found = list(_of_bytes(memory.damages(), tensors)) + list(_of_pages(memory.faults(), tensors))
+    damages, faults = memory.damages(), memory.faults()
+    if not damages and not faults:
+        return []
+    known = _by_address(tensors_in(*roots))
+    found = [*_of_bytes(damages, known), *_of_pages(faults, known)]
     left_out = len(found) - _MOST
     if left_out > 0:
         last = found[_MOST - 1]
@@ -50,8 +58,7 @@ def findings(tensors: Iterable[torch.Tensor]) -> list[Finding]:
     return found
 
 
-def _of_bytes(damages: list[Damage], tensors: Iterable[torch.Tensor]) -> Iterator[Finding]:
-    known = _by_address(tensors) if damages else {}
+def _of_bytes(damages: list[Damage], known: _Known) -> Iterator[Finding]:
     for damage in damages:
         tensor = known.get(damage.data_ptr)
         near, far = _reach(damage, 1 if tensor is None else tensor.itemsize)
@@ -66,8 +73,7 @@ def _of_bytes(damages: list[Damage], tensors: Iterable[torch.Tensor]) -> Iterato
         yield Finding("guard bytes", evidence, _WROTE)
 
 
-def _of_pages(faults: list[Fault], tensors: Iterable[torch.Tensor]) -> Iterator[Finding]:
-    known = _by_address(tensors) if faults else {}
+def _of_pages(faults: list[Fault], known: _Known) -> Iterator[Finding]:
     for fault in faults:
         is_before = fault.side == "before"
         near = -fault.offset if is_before else fault.offset - fault.nbytes + 1
@@ -96,9 +102,9 @@ def _reach(damage: Damage, size: int) -> tuple[int, int]:
     return (near - 1) // size * size + 1, math.ceil(far / size) * size
 
 
-def _by_address(tensors: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
+def _by_address(tensors: Iterable[torch.Tensor]) -> _Known:
     """The largest tensor of each block, by the block's first byte."""
-    known: dict[int, torch.Tensor] = {}
+    known: _Known = {}
     for tensor in sorted(tensors, key=lambda t: t.numel()):
         known[tensor.untyped_storage().data_ptr()] = tensor
     return known
