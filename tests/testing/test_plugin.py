@@ -9,8 +9,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 # pytester forgets the modules that an inner run imports; torch does not bear being imported twice.
-import optest.test_common
 import optest.cases.collecting
+import optest.test_common
 import optest.testing.items  # noqa: F401
 
 pytest_plugins = ["pytester"]
@@ -393,3 +393,80 @@ def test_a_repeated_case_keeps_its_id_when_it_runs_alone(run, pytester, monkeypa
         "test_first[m=2-kind=ok]#2",
     ]
     assert started[0]["seed"] == started[2]["seed"]
+
+
+WATCHED = """
+import json, torch
+from optest.cases import session as sessions
+from optest.test_common import benchmark, checkAllclose, run_perftest
+
+PASSES = []
+
+def wavering(x):
+    PASSES.append(1)
+    return x * 2 + 1e-4 * len(PASSES)
+
+@benchmark()
+def test_op(m):
+    x = torch.randn(64)
+    out, us = run_perftest(wavering if m == 2 else lambda x: x * 2, x)
+    return {"us": us, "err": checkAllclose(x * 2, out, msg="op")}
+
+def main():
+    for m in (1, 2):
+        test_op(m)
+
+def test_level():
+    print("level", sessions.current().guards, sessions.current().mode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "option", "level"),
+    [
+        (None, None, "full"),
+        (None, "off", "off"),
+        (None, "cheap", "cheap"),
+        (None, "full", "full"),
+        ("cheap", None, "cheap"),
+        ("off", None, "off"),
+        ("full", "cheap", "cheap"),
+        ("off", "full", "full"),
+    ],
+)
+def test_guards_are_full_unless_told_otherwise(run, monkeypatch, variable, option, level):
+    """The option wins over the variable; a kernel that wavers fails under full guards alone."""
+    if variable is not None:
+        monkeypatch.setenv("OPTEST_GUARDS", variable)
+    result = run(WATCHED, "-s", *(["--guards", option] if option else []))
+    failed = int(level == "full")
+    result.assert_outcomes(passed=3 - failed, failed=failed)
+    result.stdout.fnmatch_lines([f"*level {level} check*"])
+    if failed:
+        result.stdout.fnmatch_lines(
+            ["*test_op[[]m=2]*", "*repeatability: a later call on the same inputs gave other bits*"]
+        )
+
+
+def test_guards_of_another_name_are_a_usage_error(run):
+    result = run(WATCHED, "--guards", "some")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--guards*invalid choice*some*"])
+
+
+def test_findings_and_what_is_unguarded_are_events(run, pytester, monkeypatch):
+    """A runner that reads the events would otherwise see a failure without its reason."""
+    sink = pytester.path / "events.jsonl"
+    monkeypatch.setenv("OPTEST_EVENTS", str(sink))
+    run(WATCHED.replace("torch.randn(64)", "torch.arange(64.0)"), "-s")
+    events = [json.loads(line) for line in sink.read_text().splitlines()]
+    plain, wavers = (event for event in events if event["event"] == "finished")
+    assert plain["findings"] == []
+    assert plain["unguarded"] == [
+        "fresh inputs: no candidate was given other inputs in the second pass"
+    ]
+    (finding,) = wavers["findings"]
+    assert set(finding) == {"guard", "evidence", "meaning", "declarable"}
+    assert (finding["guard"], finding["declarable"]) == ("repeatability", True)
+    assert wavers["reason"] == f"{finding['guard']}: {finding['evidence']}; {finding['meaning']}"
+    assert (plain["status"], wavers["status"]) == ("passed", "failed")
