@@ -24,6 +24,8 @@ class Adversary:
         beside: an honest candidate runs before it in the same case.
         pages: memory lies between closed pages.
         num_iters: timed calls in run mode.
+        tries: how often it may be sent; more than once where nothing but time tells, which a busy
+            machine blurs.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Adversary:
     beside: bool = False
     pages: bool = False
     num_iters: int = ITERS
+    tries: int = 1
 
     @property
     def id(self) -> str:
