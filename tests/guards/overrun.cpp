@@ -12,6 +12,9 @@
 
 using torch::stable::Tensor;
 
+int64_t raw_allocate(int64_t nbytes);
+void raw_deallocate(int64_t address);
+
 namespace {
 
 volatile char* at(const Tensor& tensor, int64_t offset) {
@@ -52,6 +55,8 @@ STABLE_TORCH_LIBRARY(overrun, m) {
   m.def("get(Tensor tensor, int offset) -> int");
   m.def("put_in_thread(Tensor(a!) tensor, int offset) -> ()");
   m.def("read_ends(Tensor tensors, int length) -> ()");
+  m.def("raw_allocate(int nbytes) -> int");
+  m.def("raw_deallocate(int address) -> ()");
   m.def("copy_too_many(Tensor x, Tensor(a!) y) -> ()");
 }
 
@@ -61,4 +66,9 @@ STABLE_TORCH_LIBRARY_IMPL(overrun, CPU, m) {
   m.impl("put_in_thread", TORCH_BOX(&put_in_thread));
   m.impl("read_ends", TORCH_BOX(&read_ends));
   m.impl("copy_too_many", TORCH_BOX(&copy_too_many));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(overrun, CompositeExplicitAutograd, m) {
+  m.impl("raw_allocate", TORCH_BOX(&raw_allocate));
+  m.impl("raw_deallocate", TORCH_BOX(&raw_deallocate));
 }

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from optest import native
-from optest.guards import memory, poison
+from optest.guards import growth, memory, poison
 from optest.guards.memory import Guard
 
 pytestmark = [
@@ -154,7 +154,8 @@ def test_data_is_aligned_and_poisoned_throughout(guard):
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
 def test_an_empty_tensor_has_no_memory_to_guard(guard):
     before = memory.live_bytes()
-    assert guarded(0, guard).numel() == 0
+    block = guarded(0, guard)
+    assert block.untyped_storage().data_ptr() == 0
     assert memory.live_bytes() == before
 
 
@@ -167,6 +168,22 @@ def test_a_storage_that_grows_takes_its_guards_along(overrun, guard):
     overrun.put(block, 5000, 1, 0x11)
     found = [*memory.damages(), *memory.faults()]
     assert [(f.data_ptr, f.nbytes) for f in found] == [(block.data_ptr(), 5000)]
+
+
+@pytest.mark.parametrize("made_with", Guard, ids=str)
+@pytest.mark.parametrize("freed_with", Guard, ids=str)
+def test_bare_addresses_are_freed_whatever_is_on(overrun, made_with, freed_with):
+    guarded(1)  # installs the allocator
+    size = 1 << 20
+    in_use, live = growth.in_use(), memory.live_bytes()
+    for _ in range(20):
+        with memory.switched(None, made_with):
+            address = overrun.raw_allocate(size)
+        assert memory.live_bytes() - live == (size if made_with else 0)
+        with memory.switched(None, freed_with):
+            overrun.raw_deallocate(address)
+    assert memory.live_bytes() == live
+    assert growth.in_use() - in_use < size
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
@@ -282,7 +299,7 @@ def test_reads_and_writes_past_pages_are_told_and_the_kernel_goes_on(overrun):
     seen = {(f.offset, f.access) for f in memory.faults()}
     assert seen == {(NBYTES + 10, "read"), (NBYTES + 30, "wrote"), (-5000, "wrote")}
     assert memory.faults() == []
-    overrun.get(block, NBYTES)
+    overrun.get(block, NBYTES + 60_000)
     (fault,) = memory.faults()
     assert (fault.data_ptr, fault.nbytes, fault.side) == (block.data_ptr(), NBYTES, "after")
 
@@ -348,6 +365,7 @@ PAGES = "x = guarded()\n"
 CRASH = "ctypes.string_at(8, 1)\n"
 HANDLER = "faulthandler.enable()\n"
 KILL = "os.kill(os.getpid(), signal.SIGSEGV)\n"
+OURS = "ctypes.memset(x.data_ptr() + 64, 1, 1)\nassert len(memory.faults()) == 1\n"
 # name -> script, exit code, tracebacks
 PROCESSES = {
     "another address": (PAGES + CRASH, -11, 0),
@@ -360,13 +378,8 @@ PROCESSES = {
     "far away": (PAGES + "ctypes.string_at(x.data_ptr() + (1 << 30), 1)\n", -11, 0),
     "freed": (PAGES + "p = x.data_ptr()\ndel x\nctypes.string_at(p, 1)\n", -11, 0),
     "ignored": ("signal.signal(signal.SIGSEGV, signal.SIG_IGN)\n" + PAGES + KILL, 0, 0),
-    "ours": (
-        HANDLER
-        + PAGES
-        + "ctypes.memset(x.data_ptr() + 64, 1, 1)\nassert len(memory.faults()) == 1\n",
-        0,
-        0,
-    ),
+    "ours, faulthandler between": (PAGES + HANDLER + PAGES + OURS, 0, 0),
+    "ours": (HANDLER + PAGES + OURS, 0, 0),
 }
 IN_CHILDREN = """
 import json, pathlib, signal, sys, threading
