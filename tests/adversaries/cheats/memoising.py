@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from subjects.fused_add import FUSED_ADD
-from subjects.gemm import GEMM_LARGE
 from subjects.kv_cache import KV_CACHE
 from subjects.quant import QUANT
 from subjects.rmsnorm import RMSNORM, RMSNORM_CLOSURE
 from subjects.silu import SILU
+from subjects.sort import SORT
 
 from cheats.adversary import Adversary, each
 
@@ -53,7 +53,8 @@ def borders(x):
 
 def everything(x):
     """Not one float's bits go unseen: two inputs with one key are one in billions."""
-    return float(x.sum()), float(x.abs().sum())
+    values = x.numpy()
+    return float(values.sum()), float(values[::2].sum())
 
 
 def to_text(key):
@@ -121,7 +122,7 @@ ADVERSARIES = [
     Adversary(
         "memoised by everything",
         memoised(everything),
-        GEMM_LARGE,
+        SORT,
         ("memoised",),
         "run",
         tries=4,
@@ -129,7 +130,7 @@ ADVERSARIES = [
     Adversary(
         "memoised by pointer and version",
         memoised(lambda x: (x.data_ptr(), x._version)),
-        GEMM_LARGE,
+        SORT,
         ("memoised",),
         "run",
     ),
