@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from optest import settings
 from optest.cases import collecting
 from optest.cases import session as sessions
 from optest.cases.session import Session
-from optest.log import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,13 +78,11 @@ def units_of(module: ModuleType, found: collecting.Found, argv: Sequence[str]) -
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Hundreds of failures are on purpose: no log, no tables, no tensors kept."""
-    level, kept = logger.level, os.environ.pop("OPTEST_SAVE_FAILED", None)
-    logger.setLevel(logging.CRITICAL + 1)
+    kept = os.environ.pop("OPTEST_SAVE_FAILED", None)
     sink = io.StringIO()
     try:
         with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
             yield
     finally:
-        logger.setLevel(level)
         if kept is not None:
             os.environ["OPTEST_SAVE_FAILED"] = kept

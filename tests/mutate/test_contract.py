@@ -68,6 +68,45 @@ def test_what_is_not_compared_and_not_declared_survives(body, mutate):
     assert {t["mutant"] for t in mutate(body).survivors()} >= {"one Inf"}
 
 
+def test_an_element_that_holds_what_poison_looks_like_was_written(mutate):
+    """127 is poison in int8, and the largest value of most quantised rows."""
+    body = """
+@benchmark()
+def test_op(m):
+    x = torch.randn(m, 8).sign() * 127
+    y = torch.empty(m, 8, dtype=torch.int8)
+    run_perftest(lambda x, y: y.copy_(x), x, y)
+    return {"err": checkAllclose(x.to(torch.int8), y, rtol=0, atol=0, tol_err_ratio=0)}
+"""
+    done = mutate(body)
+    assert done.code == 0
+    assert {t["where"]["elements"] for t in done.record["trials"]} == {6 * 8}
+
+
+SHARED = """
+@benchmark()
+def test_op(m):
+    x, whole = torch.randn(m, 8), torch.empty(m, 16)
+    left, right = whole[:, :8], whole[:, 8:]
+    def write(x, ARGUMENTS):
+        left.copy_(x)
+        right.copy_(-x)
+    run_perftest(write, x, ARGUMENTS)
+    return {"err": checkAllclose(torch.cat((x, -x), 1), whole, rtol=0, atol=0, tol_err_ratio=0)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outputs"),
+    [("left, whole, right", {("whole", 96)}), ("left, right", {("left", 48), ("right", 48)})],
+)
+def test_of_views_that_overlap_the_largest_is_the_output(arguments, outputs, mutate):
+    done = mutate(SHARED.replace("ARGUMENTS", arguments))
+    assert done.code == 0
+    found = {(t["where"]["output"], t["where"]["elements"]) for t in done.record["trials"]}
+    assert found == outputs
+
+
 MASKED = """
 @benchmark()
 def test_op(m):
@@ -85,6 +124,15 @@ def test_what_a_mask_leaves_out_is_not_mutated(compared, mutate):
     done = mutate(MASKED.replace("COMPARED", compared))
     assert done.code == 0, done.out
     assert {t["where"]["elements"] for t in done.record["trials"]} == {4 * 8}
+
+
+def test_what_one_check_leaves_out_and_another_looks_at_is_mutated(mutate):
+    body = MASKED.replace("COMPARED", "y").replace(
+        "    return {", "    checkAllclose(x * 2, y, rtol=0, atol=0, tol_err_ratio=0)\n    return {"
+    )
+    done = mutate(body)
+    assert done.code == 0
+    assert {t["where"]["elements"] for t in done.record["trials"]} == {6 * 8}
 
 
 def test_a_mask_counts_for_its_own_output_alone(mutate):

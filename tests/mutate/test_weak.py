@@ -54,6 +54,11 @@ WEAK = {
         {"one NaN"},
         "'good' (rtol=1e-06, atol=0, tol_err_ratio=0)",
     ),
+    "a_comparator_that_says_yes": (
+        SOUND.replace("msg=name)", "msg=name, comparator=lambda *_, **__: (True, ''))"),
+        set(GROSS),
+        "'good' (rtol=1e-06, atol=0, tol_err_ratio=0): 0 of 432 mismatched",
+    ),
     "only_the_sum": (
         SOUND.replace("checkAllclose(want, y,", "checkAllclose(want.sum(), y.sum(),").replace(
             "rtol=1e-6", "rtol=1e-3"
@@ -77,6 +82,7 @@ def test_a_weak_check_is_named(weak, mutate):
         assert where["output"] == "y"
         assert any(words in check for check in trial["checks"]), trial
     assert "### Survivors" in done.out
+    assert "**0/1**" in done.out
     assert "test_op.py::test_op[m=6]" in done.out
 
 
