@@ -163,8 +163,10 @@ OPTEST_EXPORT int optest_guard_pages_exist() {
 #endif
 }
 
-// Bytes of the guarded blocks that are alive.
-OPTEST_EXPORT uint64_t optest_guard_live_bytes() { return optest::blocks().live_bytes(); }
+// Bytes of the guarded blocks that are alive: of those between pages, or of the others.
+OPTEST_EXPORT uint64_t optest_guard_live_bytes(int paged) {
+  return optest::blocks().live_bytes(paged != 0);
+}
 
 OPTEST_EXPORT int optest_guard_knows(const void* data) { return optest::blocks().knows(data); }
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from optest.guards import memory
 from optest.guards.finding import Finding
+from optest.guards.memory import Guard
 from optest.log import once
 
 if TYPE_CHECKING:
@@ -70,11 +72,11 @@ def _fill_caches() -> None:
 def in_use() -> int:
     """Bytes that the process has from the C library, torch's CPU tensors included, and on GPUs."""
     read = _mallinfo()
-    total = 0
+    total = memory.live_bytes(Guard.PAGES)
     if read is not None:
         _fill_caches()
         counts = read()
-        total = counts.uordblks + counts.hblkhd
+        total += counts.uordblks + counts.hblkhd
     if torch.cuda.is_available():
         total += torch.cuda.memory_allocated()
     return total

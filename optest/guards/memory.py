@@ -211,10 +211,17 @@ def faults() -> list[Fault]:
     return installed.faults()
 
 
-def live_bytes() -> int:
-    """Bytes of the guarded blocks that are alive; what has no guards is not counted."""
+def live_bytes(*guards: Guard) -> int:
+    """Bytes of the blocks that are alive and lie under one of ``guards``; any, if none is given.
+
+    What was allocated without guards is not counted. What lies between pages does not come from the
+    C library, and its own counts lack it.
+    """
     installed = allocator()
-    return 0 if installed is None else int(installed.library.optest_guard_live_bytes())
+    if installed is None:
+        return 0
+    count = installed.library.optest_guard_live_bytes
+    return sum(int(count(guard is Guard.PAGES)) for guard in guards or (Guard.BYTES, Guard.PAGES))
 
 
 def is_guarded(address: int) -> bool:

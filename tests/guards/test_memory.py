@@ -170,6 +170,15 @@ def test_a_storage_that_grows_takes_its_guards_along(overrun, guard):
     assert [(f.data_ptr, f.nbytes) for f in found] == [(block.data_ptr(), 5000)]
 
 
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+def test_memory_in_use_grows_by_what_lies_between_pages_too(guard):
+    """Whether a kernel keeps its results is seen by that, and the C library knows of no pages."""
+    guarded(1, guard)
+    before = growth.in_use()
+    kept = guarded(1 << 20, guard)
+    assert 0.99 < (growth.in_use() - before) / kept.nbytes < 1.1
+
+
 @pytest.mark.parametrize("made_with", Guard, ids=str)
 @pytest.mark.parametrize("freed_with", Guard, ids=str)
 def test_bare_addresses_are_freed_whatever_is_on(overrun, made_with, freed_with):
@@ -188,9 +197,10 @@ def test_bare_addresses_are_freed_whatever_is_on(overrun, made_with, freed_with)
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
 def test_live_bytes_are_counted_exactly(guard):
-    before = memory.live_bytes()
+    before, of_these = memory.live_bytes(), memory.live_bytes(guard)
     one, other = guarded(1000, guard), guarded(24, guard)
     assert memory.live_bytes() == before + 1024
+    assert memory.live_bytes(guard) == of_these + 1024
     clone = one.clone()
     assert memory.live_bytes() == before + 1024, "it was made with guards off"
     del one

@@ -65,6 +65,15 @@ class Block {
 
   char* data() const { return data_; }
   size_t nbytes() const { return nbytes_; }
+
+  bool is_paged() const {
+#if defined(OPTEST_GUARD_PAGES)
+    return mapping_ != nullptr;
+#else
+    return false;
+#endif
+  }
+
   c10::Device device() const { return c10::Device(c10::DeviceType::CPU); }
 
   // Tells of each zone that does not hold what it should, and puts it in order.
@@ -116,7 +125,7 @@ class GuardedBlocks {
   void* add(Block block) {
     char* const data = block.data();
     const std::lock_guard<std::mutex> lock(mutex_);
-    live_bytes_ += block.nbytes();
+    live_bytes_[block.is_paged()] += block.nbytes();
     blocks_.emplace(data, std::move(block));
     return data;
   }
@@ -127,7 +136,7 @@ class GuardedBlocks {
     auto node = blocks_.extract(data);
     if (node.empty()) return false;
     Block& block = node.mapped();
-    live_bytes_ -= block.nbytes();
+    live_bytes_[block.is_paged()] -= block.nbytes();
     block.check([this](const Damage& damage) { note(damage); });
     lock.unlock();
     block.give_back();
@@ -160,9 +169,10 @@ class GuardedBlocks {
     return blocks_.count(data) != 0;
   }
 
-  uint64_t live_bytes() {
+  // Of the blocks between pages, or of the others.
+  uint64_t live_bytes(bool paged) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return live_bytes_;
+    return live_bytes_[paged];
   }
 
   std::mutex& mutex() { return mutex_; }
@@ -178,7 +188,7 @@ class GuardedBlocks {
   std::mutex mutex_;
   std::unordered_map<const void*, Block> blocks_;
   std::vector<Damage> damages_;
-  uint64_t live_bytes_ = 0;
+  uint64_t live_bytes_[2] = {0, 0};
 };
 
 }  // namespace optest
