@@ -10,7 +10,6 @@ from optest.lint.column import SETTING, Column, set_by
 from optest.lint.names import Names
 from optest.lint.source import FUNCTIONS, Function, Source
 
-TIMING = ("run_perftest", "perftest")
 CHECKS = ("checkAllclose", "assertAllclose")
 ARCH = ("get_gfx", "get_arch", "get_gfx_runtime")
 

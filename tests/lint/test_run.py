@@ -228,6 +228,11 @@ def test_noqa(comment):
     assert codes(NO_GFX.replace(DEF, f"{DEF}  {comment}")) == NOQAS[comment]
 
 
+def test_noqa_on_another_line_covers_nothing():
+    text = NO_GFX.replace("    want = run", "    # noqa: OT204 one card\n    want = run")
+    assert codes(text) == ["OT204", "OT002"]
+
+
 def test_noqa_in_a_text_is_no_comment():
     assert codes(TEXT + 'WORDS = "# noqa: OT204"\n') == []
 
