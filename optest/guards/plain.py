@@ -26,10 +26,9 @@ def finding(data: object) -> Finding | None:
     """What in a result is no plain tensor, number, array or container of such."""
     for value in _leaves(data):
         if isinstance(value, torch.Tensor):
+            # Lazily conjugated is plain: a flag that every reader of a plain tensor honours.
             if type(value) not in _PLAIN:
                 return _found(f"a tensor of the subclass {_name(value)}")
-            if value.is_conj() or value.is_neg():
-                continue  # a flag that every reader of a plain tensor honours
         elif not isinstance(value, (*_VALUES, np.ndarray, np.generic)):
             return _found(f"an object of the class {_name(value)}")
     return None
