@@ -32,16 +32,24 @@ _NAMES = (
 )
 # Their elements depend on one another, so that none may be kept.
 _WHOLE = ("randperm", "multinomial", "orthogonal_", "sparse_")
+# They may change their argument in place, and so are called once.
+_ONCE = (
+    *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "native_dropout"),
+    *("alpha_dropout", "alpha_dropout_", "feature_dropout", "feature_dropout_"),
+    *("feature_alpha_dropout", "feature_alpha_dropout_", "rrelu", "rrelu_", "gumbel_softmax"),
+    *("binomial", "_standard_gamma", "_sample_dirichlet"),
+)
 
 
 def _functions(names: Sequence[str]) -> frozenset[Callable[..., Any]]:
-    owners = (torch, torch.Tensor, torch.nn.init)
+    owners = (torch, torch.Tensor, torch.nn.init, torch.nn.functional)
     found = (getattr(owner, name, None) for owner in owners for name in names)
     return frozenset(function for function in found if function is not None)
 
 
 _ELEMENTWISE = _functions(_NAMES)
-_DRAWS = _ELEMENTWISE | _functions(_WHOLE)
+_DRAW_ONCE = _functions(_ONCE)
+_DRAWS = _ELEMENTWISE | _functions(_WHOLE) | _DRAW_ONCE
 
 
 class FreshInputs(TorchFunctionMode):
@@ -63,14 +71,21 @@ class FreshInputs(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         # A generator of one's own may be there to make two draws agree, a candidate's with its
         # reference's: it is left alone.
-        if func not in _DRAWS or kwargs.get("generator") is not None:
+        own = kwargs.get("generator") not in (None, torch.default_generator)
+        if func not in _DRAWS or own:
             return func(*args, **kwargs)
         generator = _default_generator(args, kwargs)
 
         def draw() -> Any:  # noqa: ANN401
             return func(*args, **kwargs)
 
+        now = generator.get_state()
         before, ahead = self._states(generator)
+        if func in _DRAW_ONCE:
+            result = draw()
+            if torch.equal(generator.get_state(), ahead):
+                generator.set_state(now)  # it has not drawn
+            return result
         generator.set_state(before)
         borders = [part.clone() for part in _borders(draw())]
         after = generator.get_state()
