@@ -196,6 +196,15 @@ def threads_joined(x):
     return y
 
 
+def one_thread_joined(x):
+    """All of its work on a thread, which has just ended when it returns."""
+    held = []
+    thread = threading.Thread(target=lambda: held.append(x.exp()))
+    thread.start()
+    thread.join()
+    return held[0]
+
+
 def threads_set_and_restored(x):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -311,6 +320,7 @@ HONEST = [
     Honest("NumPy inside", plain(always(through_numpy), exp)),
     Honest("a pool of threads kept", plain(pool_kept, exp)),
     Honest("threads that it joins", plain(always(threads_joined), exp)),
+    Honest("a thread that it joins", plain(always(one_thread_joined), exp)),
     Honest("threads set and restored", plain(always(threads_set_and_restored), exp)),
     Honest("dtype set and restored", plain(always(dtype_set_and_restored), exp)),
     Honest("inference mode", plain(always(in_inference_mode), exp)),
