@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from subjects.subject import ITERS, Kernel, Subject
 
@@ -26,6 +26,7 @@ class Adversary:
         num_iters: timed calls in run mode.
         tries: how often it may be sent; more than once where nothing but time tells, which a busy
             machine blurs.
+        unseen: why no guard sees it, for the few that pass; empty for all others.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Adversary:
     pages: bool = False
     num_iters: int = ITERS
     tries: int = 1
+    unseen: str = ""
 
     @property
     def id(self) -> str:
@@ -53,3 +55,8 @@ def each(
 ) -> list[Adversary]:
     """The same trick on several operators."""
     return [Adversary(name, make, subject, expected, mode) for subject in subjects]
+
+
+def unseen(why: str, *adversaries: Adversary) -> list[Adversary]:
+    """The same, as those that get past every guard."""
+    return [replace(adversary, unseen=why) for adversary in adversaries]

@@ -13,7 +13,7 @@ from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
 
 from cheats import undo
-from cheats.adversary import each
+from cheats.adversary import Adversary, each, unseen
 
 if TYPE_CHECKING:
     from subjects.subject import Kernel, Subject
@@ -101,5 +101,8 @@ ADVERSARIES = [
     *each("keeps every other workspace", keeps_every_other, (RMSNORM,), "memory"),
     *each("keeps bytes", keeps_bytes, (RMSNORM,), "memory"),
     *each("malloc without free", never_frees, (RMSNORM, SILU), "memory"),
-    *each("maps pages", maps, (RMSNORM,), "memory"),
+    *unseen(
+        "the C library counts what it hands out, not what a program maps itself",
+        Adversary("maps pages", maps, RMSNORM, ("memory",)),
+    ),
 ]

@@ -19,7 +19,7 @@ from subjects.silu import SILU
 
 from aiter_ref import activation, norm
 from cheats import undo
-from cheats.adversary import Adversary, each
+from cheats.adversary import Adversary, each, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +191,10 @@ ADVERSARIES = [
         "process state",
         "patched names",
     ),
-    *each("calls run_torch unless watched", unless_watched, (RMSNORM,), *TAKEN),
+    *unseen(
+        "it looks for the hook that watches it, and hands out what it has while it is there",
+        Adversary("calls run_torch unless watched", unless_watched, RMSNORM, TAKEN),
+    ),
     Adversary(
         "calls aiter_ref",
         stealing(lambda args: norm.rmsnorm(*args, rmsnorm_test.EPS)),
