@@ -246,6 +246,15 @@ def span_bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(span.nbytes for span in _spans(tensors))
 
 
+def _with_tensors_of_now(span: _Span, saved: torch.Tensor) -> torch.Tensor:
+    """A copy of the saved bytes in which each tensor of the span holds what it holds now."""
+    copy = saved.clone()
+    with torch.no_grad():
+        for tensor in span.tensors:
+            bits(span.place(tensor.detach(), copy)).copy_(bits(tensor.detach()))
+    return copy
+
+
 class Snapshot:
     """What a set of tensors held at one moment.
 
@@ -281,6 +290,16 @@ class Snapshot:
             if not span.equals(saved)
             for tensor in span.tensors
             if not same_bytes(tensor, span.place(tensor, saved))
+        ]
+
+    def changed_beside(self) -> list[torch.Tensor]:
+        """A tensor of each stretch whose bytes changed outside of every tensor that lies in it."""
+        return [
+            span.tensors[0]
+            for span, saved in self._held
+            if span.nbytes > sum(tensor.nbytes for tensor in span.tensors)
+            and not span.equals(saved)
+            and not span.equals(_with_tensors_of_now(span, saved))
         ]
 
     def restore(self, only: Iterable[torch.Tensor] | None = None) -> None:

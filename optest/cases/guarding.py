@@ -9,7 +9,7 @@ import torch
 
 from optest.cases import declared, device
 from optest.cases.second_pass import Print
-from optest.guards import alias, canary, decoy, moved, patched, plain, process
+from optest.guards import alias, canary, decoy, late, moved, patched, plain, process
 from optest.guards.hidden import hidden
 from optest.guards.repeat import Repeats, Subject, unwritten
 from optest.guards.rng import Generators
@@ -40,6 +40,7 @@ class Guarding:
         self._case: Case | None = session.case
         self._second = self._case is not None and self._case.first is not None
         self._full = session.guards == "full" and not self._second
+        self._hidden: list[torch.Tensor] = []
 
     @contextmanager
     def first_call(self, first: FirstCall) -> Iterator[None]:
@@ -48,6 +49,21 @@ class Guarding:
             with self._unseen(first.snapshot), moved.watched(self._candidate.reachable, self._tell):
                 yield
             return
+        with self._kept():
+            yield
+
+    @contextmanager
+    def timed_calls(self) -> Iterator[None]:
+        """Around the calls that are timed: a candidate may have waited for them."""
+        if not self._full:
+            yield
+            return
+        with self._kept():
+            yield
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """The process, its generators and the caller's tensors are afterwards as before."""
         state, generators = process.now(), Generators.now()
         with moved.watched(self._candidate.reachable, self._tell):
             yield
@@ -65,7 +81,7 @@ class Guarding:
             return
         references = declared.found_again(case.first.references)
         with ExitStack() as around:
-            around.enter_context(hidden(references, self._candidate.reachable))
+            self._hidden = around.enter_context(hidden(references, self._candidate.reachable))
             around.enter_context(case.fresh.paused())
             decoy.call(self._candidate, snapshot)
             yield
@@ -75,17 +91,33 @@ class Guarding:
         changed = first.changed_inputs()
         self._tell_of_inputs(first, changed)
         self._look(data)
+        self._tell(alias.of_reference(data, self._hidden))
         if not self._full:
             return
-        inputs = [t for t in self._candidate.reachable if not first.was_blank(t)]
-        untouched = [t for t in inputs if not any(t is each for each in changed)]
-        self._tell(alias.finding(data, untouched, self._allowed(untouched)))
+        self._tell(moved.beside(first.snapshot))
+        self._tell(self._alias(first, data, changed))
         self._tell(patched.everything())
         self._repeat(first, data)
 
-    def after_timing(self, data: Any) -> None:  # noqa: ANN401
+    def after_timing(self, first: FirstCall, data: Any) -> None:  # noqa: ANN401
         """Look at what the last timed call returned and did."""
         self._look(data)
+        if not self._full:
+            return
+        for finding in moved.later(first.snapshot, first.changed):
+            self._tell(finding)
+        self._tell(self._alias(first, data, first.changed_inputs()))
+        self._tell(late.finding([*tensors_in(data), *first.changed]))
+
+    def _alias(
+        self,
+        first: FirstCall,
+        data: Any,  # noqa: ANN401
+        changed: list[torch.Tensor],
+    ) -> Finding | None:
+        inputs = [t for t in self._candidate.reachable if not first.was_blank(t)]
+        untouched = [t for t in inputs if not any(t is each for each in changed)]
+        return alias.finding(data, untouched, self._allowed(untouched))
 
     def left_unwritten(self, count: int, data: Any) -> None:  # noqa: ANN401
         """Tell of elements of a result that no call wrote."""

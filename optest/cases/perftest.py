@@ -167,11 +167,12 @@ class _Run:
         timing = Timing.nan("check mode")
         if self._session.mode != "check" and not self._second:
             del data  # its memory is the timed calls' to use
-            with poison.fresh_memory_poisoned(None, device=device.target()):
+            calm = poison.fresh_memory_poisoned(None, device=device.target())
+            with guards.timed_calls(), calm:
                 data, timing = measure(
                     call.func, call.args, call.kwargs, plan=plan, snapshot=first.snapshot
                 )
-            guards.after_timing(data)
+            guards.after_timing(first, data)
         guards.left_unwritten(first.mark(data), data)
         return data, timing
 

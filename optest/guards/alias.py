@@ -36,6 +36,18 @@ def finding(
     return None
 
 
+def of_reference(data: object, references: Iterable[torch.Tensor]) -> Finding | None:
+    """Whether a result lies in the memory of one of ``references``, which nobody gave away."""
+    known = {storage_of(tensor) for tensor in references}
+    if not known or not any(storage_of(tensor) in known for tensor in tensors_in(data)):
+        return None
+    return Finding(
+        "reference",
+        "the candidate returned the test's own reference",
+        "it found it where it was not given it, and computed nothing",
+    )
+
+
 def words(tensor: torch.Tensor) -> str:
     """``16x64 bf16``: shape and dtype of a tensor for a sentence."""
     shape = "x".join(map(str, tensor.shape)) or "scalar"

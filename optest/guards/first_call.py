@@ -20,6 +20,7 @@ class FirstCall:
 
     Attributes:
         snapshot: what the reachable tensors held before the call that counts.
+        changed: those of them that the call changed.
         unwritten: position among the tensors of the result, and where that one was left unwritten.
     """
 
@@ -32,17 +33,20 @@ class FirstCall:
         self._memory = {storage_of(tensor) for tensor in reachable}
         self.snapshot = Snapshot(reachable)
         self._refilled: list[torch.Tensor] = []
+        self.changed: list[torch.Tensor] = []
         self.unwritten: dict[int, torch.Tensor] = {}
 
     def run(self) -> Any:  # noqa: ANN401 - what a kernel returns
         """The result; the reachable tensors end as after a single call."""
         data = self._poisoned(poison.FIRST)
         data = self._with_inputs(data)
-        return self._confirmed(data)
+        data = self._confirmed(data)
+        self.changed = self.snapshot.changed()
+        return data
 
     def changed_inputs(self) -> list[torch.Tensor]:
         """Tensors with contents that the call changed; outputs, blank before, are none of them."""
-        return [t for t in self.snapshot.changed() if not self._outputs.knows(t)]
+        return [t for t in self.changed if not self._outputs.knows(t)]
 
     def was_blank(self, tensor: torch.Tensor) -> bool:
         """Whether it held one value throughout when it was first seen."""

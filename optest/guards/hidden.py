@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def hidden(tensors: Iterable[torch.Tensor], given: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Inside, ``tensors`` hold poison; those that share memory with one of ``given`` stay."""
+def hidden(
+    tensors: Iterable[torch.Tensor], given: Iterable[torch.Tensor]
+) -> Iterator[list[torch.Tensor]]:
+    """Inside, ``tensors`` hold poison; those that share memory with one of ``given`` stay.
+
+    Yields those that hold poison.
+    """
     known = {storage_of(tensor) for tensor in given}
     apart = [t for t in tensors if storage_of(t) not in known and not (t.is_conj() or t.is_neg())]
     snapshot = Snapshot(apart)
     for tensor in apart:
         poison.fill(tensor, poison.FIRST)
     try:
-        yield
+        yield apart
     finally:
         snapshot.restore()

@@ -9,9 +9,11 @@ from optest.guards.alias import words
 from optest.guards.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
+
+    from optest.tensors import Snapshot
 
 
 @contextmanager
@@ -29,6 +31,39 @@ def watched(tensors: Iterable[torch.Tensor], tell: Callable[[Finding], object]) 
                 )
             )
             return
+
+
+def later(snapshot: Snapshot, known: Sequence[torch.Tensor]) -> list[Finding]:
+    """What the first call left alone and another changed; it is given back.
+
+    Args:
+        snapshot: the caller's tensors before the first call.
+        known: those of them that the first call changed.
+    """
+    at_first = {id(tensor) for tensor in known}
+    late = [tensor for tensor in snapshot.changed() if id(tensor) not in at_first]
+    if not late:
+        return []
+    snapshot.restore(late)
+    return [
+        Finding(
+            "inputs",
+            f"a later call changed a {words(late[0])} tensor that the first had left alone",
+            "a reference made from it later would agree with anything",
+        )
+    ]
+
+
+def beside(snapshot: Snapshot) -> Finding | None:
+    """What was changed between the rows of a view, in memory that the call was not given."""
+    found = snapshot.changed_beside()
+    if not found:
+        return None
+    return Finding(
+        "inputs",
+        f"the candidate wrote between the rows of a {words(found[0])} tensor, a view",
+        "what lies there is another tensor's, and was not given to it",
+    )
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _pop_mode
 
 from optest.guards.finding import Finding
 
@@ -55,6 +57,24 @@ def _set_default_device(value: torch.device) -> None:
     torch.set_default_device(None if value.type == "cpu" else value)
 
 
+def _function_modes() -> int:
+    return torch._C._len_torch_function_stack()  # noqa: SLF001 - torch has no public word for it
+
+
+def _leave_function_modes(wanted: int) -> None:
+    while _function_modes() > wanted:
+        torch._C._pop_torch_function_stack()  # noqa: SLF001
+
+
+def _dispatch_modes() -> int:
+    return torch._C._len_torch_dispatch_stack()  # noqa: SLF001
+
+
+def _leave_dispatch_modes(wanted: int) -> None:
+    while _dispatch_modes() > wanted:
+        _pop_mode()
+
+
 def _flushes_denormals() -> bool:
     # No getter tells. The threads of torch's pool follow the one that starts their work.
     return float(np.float32(1e-40) * np.float32(1.0)) == 0.0
@@ -72,6 +92,10 @@ _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
         _set_deterministic,
     ),
     "default device": (torch.get_default_device, _set_default_device),
+    "function modes of torch": (_function_modes, _leave_function_modes),
+    "dispatch modes of torch": (_dispatch_modes, _leave_dispatch_modes),
+    "profiler hook": (sys.getprofile, sys.setprofile),
+    "trace hook": (sys.gettrace, sys.settrace),
     "working folder": (os.getcwd, os.chdir),
     "float32 matmul precision": (
         torch.get_float32_matmul_precision,

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from optest.guards import memoised, poison, threads
-from optest.guards.alias import words
 from optest.guards.finding import Finding
 from optest.guards.growth import Growth
+from optest.guards.late import LATER_S, changed, differing_elements, running
+from optest.guards.moved import later
 from optest.guards.traced import Traced
-from optest.tensors import Snapshot, bits, same_bytes, storage_of, tensors_in
+from optest.tensors import Snapshot, storage_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from optest.timing.clock import Arguments
 
-_LATER_S = 0.005
 _PATIENCE_S = 0.25
 
 
@@ -92,7 +92,7 @@ class Repeats:
             found += look()
             growth.read()
         grown = growth.finding(lambda: self._again(self._synchronised))
-        return [*found, *([grown] if grown else []), *self._changed_later()]
+        return [*found, *([grown] if grown else []), *later(self._subject.snapshot, self._written)]
 
     def _outputs(self, data: object) -> list[torch.Tensor]:
         """The tensors that a call returned in memory of its own, then those that it changed."""
@@ -111,23 +111,23 @@ class Repeats:
         outputs = self._outputs(data)
         early = [tensor.detach().clone() for tensor in outputs]
         started = threads.alive() - before
-        time.sleep(_LATER_S)
+        time.sleep(LATER_S)
         # One that it has joined may be listed for a moment yet.
         self._started = started & threads.alive()
         threads.wait_for(self._started, _PATIENCE_S)
         self._subject.synchronize()
-        late = sum(map(_differing_elements, early, outputs))
+        late = changed(early, outputs)
         if late:
-            return [_running(f"{late} elements of its result changed after it had returned")]
+            return [late]
         if not outputs and self._writes_later():
-            return [_running("it changed its outputs after it had returned")]
+            return [running("it changed its outputs after it had returned")]
         return self._compared(data)
 
     def _writes_later(self) -> bool:
         """Of a call that has neither returned nor changed anything: does it yet?"""
         held = Snapshot(self._subject.snapshot.tensors)
-        for _ in range(int(_PATIENCE_S / _LATER_S)):
-            time.sleep(_LATER_S)
+        for _ in range(int(_PATIENCE_S / LATER_S)):
+            time.sleep(LATER_S)
             if held.changed():
                 return True
         return False
@@ -144,8 +144,8 @@ class Repeats:
         data = self._again(call)
         found = [traced.finding] if traced.finding else []
         # A pool may start its next thread in the second call too; it idles, and nothing changes.
-        if self._started and threads.wait_for(threads.alive() - before, _LATER_S):
-            found.append(_running("each call starts a thread that runs on when it has returned"))
+        if self._started and threads.wait_for(threads.alive() - before, LATER_S):
+            found.append(running("each call starts a thread that runs on when it has returned"))
         return [*found, *self._left_blank(), *self._compared(data, self._subject.blank)]
 
     def _last(self) -> list[Finding]:
@@ -158,21 +158,6 @@ class Repeats:
                 subject.func, subject.arguments, subject.snapshot, self._data
             )
         return [found] if found else []
-
-    def _changed_later(self) -> list[Finding]:
-        """What the first call left alone and another changed; it is given back."""
-        changed, known = self._subject.snapshot.changed(), {id(each) for each in self._written}
-        late = [tensor for tensor in changed if id(tensor) not in known]
-        if not late:
-            return []
-        self._subject.snapshot.restore(late)
-        return [
-            Finding(
-                "inputs",
-                f"a later call changed a {words(late[0])} tensor that the first had left alone",
-                "a reference made from it later would agree with anything",
-            )
-        ]
 
     def _left_blank(self) -> list[Finding]:
         """What of the caller's buffers still holds the poison of both calls."""
@@ -206,7 +191,7 @@ class Repeats:
         if self._told or not self._subject.deterministic:
             return []
         differing = sum(
-            _differing_elements(first, now)
+            differing_elements(first, now)
             for at, (first, now) in enumerate(zip(self._first, outputs, strict=False))
             if at not in self._unsure and not any(now is each for each in beside)
         )
@@ -234,22 +219,3 @@ def unwritten(left: int, total: int) -> Finding:
         "operator leaves them so",
         declarable=True,
     )
-
-
-def _running(evidence: str) -> Finding:
-    return Finding(
-        "still running",
-        evidence,
-        "its time ends before its work does, and what is timed next is slowed by it",
-    )
-
-
-def _differing_elements(a: torch.Tensor, b: torch.Tensor) -> int:
-    """How many elements of two tensors differ in a bit; all where shapes or dtypes do."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return max(a.numel(), b.numel())
-    if same_bytes(a, b):
-        return 0
-    plain = [bits(t.detach().resolve_conj().resolve_neg()) for t in (a, b)]
-    unequal = plain[0] != plain[1]
-    return int((unequal.any(-1) if a.is_complex() else unequal).sum())

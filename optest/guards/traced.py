@@ -7,6 +7,7 @@ import gc
 import inspect
 import re
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,11 +45,13 @@ class Traced:
         """Call it; another profiler that is at work stays, and nothing is watched."""
         if sys.getprofile() is not None:
             return call()
+        threading.setprofile(self._saw)  # for the threads that it starts
         sys.setprofile(self._saw)
         try:
             return call()
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
 
     def _saw(self, frame: FrameType, event: str, argument: object) -> None:
         if self.finding is not None:

@@ -154,7 +154,7 @@ def test_a_stale_result_is_refused(make_session):
 
     row = test_op(1)
     assert row.status == "error", dict(row)
-    assert "RefusedError" in row["error"]
+    assert "MemoisedError" in row["error"]
 
 
 def test_what_the_kernel_leaves_unwritten_on_purpose_passes_where_the_test_does_not_look(
