@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import _pop_mode
+from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from optest.guards.finding import Finding
 
@@ -57,22 +58,32 @@ def _set_default_device(value: torch.device) -> None:
     torch.set_default_device(None if value.type == "cpu" else value)
 
 
-def _function_modes() -> int:
-    return torch._C._len_torch_function_stack()  # noqa: SLF001 - torch has no public word for it
+_Modes = tuple[object, ...]
 
 
-def _leave_function_modes(wanted: int) -> None:
-    while _function_modes() > wanted:
-        torch._C._pop_torch_function_stack()  # noqa: SLF001
+def _function_modes() -> _Modes:
+    """The modes that torch's functions pass through, but for that of a default device."""
+    count = torch._C._len_torch_function_stack()  # noqa: SLF001 - torch has no public word for it
+    stack = (torch._C._get_function_stack_at(at) for at in range(count))  # noqa: SLF001
+    return tuple(mode for mode in stack if not isinstance(mode, DeviceContext))
 
 
-def _dispatch_modes() -> int:
-    return torch._C._len_torch_dispatch_stack()  # noqa: SLF001
+def _leave_function_modes(wanted: _Modes) -> None:
+    count = torch._C._len_torch_function_stack()  # noqa: SLF001
+    taken = [torch._C._pop_torch_function_stack() for _ in range(count)]  # noqa: SLF001
+    for mode in reversed(taken):
+        if mode in wanted or isinstance(mode, DeviceContext):
+            torch._C._push_on_torch_function_stack(mode)  # noqa: SLF001
 
 
-def _leave_dispatch_modes(wanted: int) -> None:
-    while _dispatch_modes() > wanted:
-        _pop_mode()
+def _dispatch_modes() -> _Modes:
+    return tuple(_get_current_dispatch_mode_stack())
+
+
+def _leave_dispatch_modes(wanted: _Modes) -> None:
+    for mode in reversed(_dispatch_modes()):
+        if mode not in wanted:
+            _pop_mode()
 
 
 def _flushes_denormals() -> bool:
@@ -81,6 +92,9 @@ def _flushes_denormals() -> bool:
 
 
 _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
+    # First: the others are asked through them.
+    "function modes of torch": (_function_modes, _leave_function_modes),
+    "dispatch modes of torch": (_dispatch_modes, _leave_dispatch_modes),
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "thread count": (torch.get_num_threads, torch.set_num_threads),
     "gradient mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),  # noqa: SLF001 - no public setter
@@ -92,8 +106,6 @@ _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
         _set_deterministic,
     ),
     "default device": (torch.get_default_device, _set_default_device),
-    "function modes of torch": (_function_modes, _leave_function_modes),
-    "dispatch modes of torch": (_dispatch_modes, _leave_dispatch_modes),
     "profiler hook": (sys.getprofile, sys.setprofile),
     "trace hook": (sys.gettrace, sys.settrace),
     "working folder": (os.getcwd, os.chdir),

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from optest.guards import process
 
+
+class Lying(TorchFunctionMode):
+    """Says that nothing has changed, whatever is asked."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.get_default_device:
+            return torch.device("cpu")
+        return func(*args, **(kwargs or {}))
+
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
 ENTRIES = {
+    "function modes of torch": lambda tmp: Lying().__enter__(),
+    "dispatch modes of torch": lambda tmp: Passing().__enter__(),
     "default dtype": lambda tmp: torch.set_default_dtype(torch.float64),
     "thread count": lambda tmp: torch.set_num_threads(torch.get_num_threads() + 1),
     "gradient mode": lambda tmp: torch.set_grad_enabled(not torch.is_grad_enabled()),
@@ -17,6 +37,8 @@ ENTRIES = {
         not torch.are_deterministic_algorithms_enabled(), warn_only=True
     ),
     "default device": lambda tmp: torch.set_default_device("meta"),
+    "profiler hook": lambda tmp: sys.setprofile(lambda *_: None),
+    "trace hook": lambda tmp: sys.settrace(lambda *_: None),
     "working folder": os.chdir,
     "float32 matmul precision": lambda tmp: torch.set_float32_matmul_precision("medium"),
     "use of oneDNN": lambda tmp: torch._C._set_mkldnn_enabled(not torch._C._get_mkldnn_enabled()),
