@@ -10,8 +10,7 @@ import random
 import pytest
 import torch
 
-from optest import native
-from optest.cases import session as sessions
+from optest import log, native
 from optest.guards import patched
 from optest.test_common import benchmark, checkAllclose, run_perftest
 
@@ -22,15 +21,16 @@ MOST_CALLS = 12
 class Case:
     """One case of a candidate, its event and the warnings that were given."""
 
-    def __init__(self, make_session, monkeypatch):
-        self._make, self._monkeypatch = make_session, monkeypatch
+    def __init__(self, make_session, monkeypatch, caplog):
+        self._make, self._monkeypatch, self._caplog = make_session, monkeypatch, caplog
 
     def run(self, kernel, make, guards="full", mode="check", check=None, **declared):
         """``make`` gives the arguments by name; ``check`` compares, or nothing does."""
         recorded = self._make(mode)
         recorded.session.guards = guards
-        self.session, self.warnings = recorded.session, []
-        self._monkeypatch.setattr(sessions, "once", self.warnings.append)
+        self.session = recorded.session
+        self._monkeypatch.setattr(log, "_said", set())
+        self._caplog.clear()
 
         @benchmark(**declared)
         def test_op(m):
@@ -48,6 +48,11 @@ class Case:
         return self.event
 
     @property
+    def warnings(self):
+        """Those that name the test."""
+        return [each for each in self._caplog.messages if each.startswith("test_guarding.py::")]
+
+    @property
     def guards(self):
         return [finding["guard"] for finding in self.event["findings"]]
 
@@ -62,8 +67,8 @@ def _few_objects():
 
 
 @pytest.fixture
-def case(make_session, monkeypatch):
-    return Case(make_session, monkeypatch)
+def case(make_session, monkeypatch, caplog):
+    return Case(make_session, monkeypatch, caplog)
 
 
 def one():
@@ -187,7 +192,7 @@ def test_without_guards_nothing_is_looked_at(case, monkeypatch, name):
 
 
 def seeds(x):
-    torch.manual_seed(3)
+    torch.default_generator.manual_seed(3)
     return x * 2
 
 

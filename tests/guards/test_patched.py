@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import operator
 import random
 import time
 
@@ -132,6 +134,37 @@ def test_a_function_of_the_house_is_found(monkeypatch, module, path):
     finding = replaced(monkeypatch, module, path, patched.everything)
     assert finding is not None
     assert f"{module}.{path} was replaced by stand_in" in finding.evidence
+
+
+class StandIn:
+    def __call__(self, *args, **kwargs):
+        return True
+
+
+def made_by_exec():
+    scope = {}
+    exec("def compare(*args, **kwargs):\n    return True", scope)
+    return scope["compare"]
+
+
+@pytest.mark.parametrize(
+    "stand_in",
+    [StandIn(), StandIn, functools.partial(stand_in), operator.eq, [].append, made_by_exec()],
+    ids=["object", "class", "partial", "built-in", "method of a list", "exec"],
+)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("optest.cases.check", "compare"),
+        ("optest.timing.wall", "WallClock"),
+        ("optest.checking.decode", "codes_of"),
+    ],
+)
+def test_whatever_stands_in_for_a_function_or_a_class_is_found(monkeypatch, module, name, stand_in):
+    """Only functions with code from another file would be a gap that anybody finds."""
+    finding = replaced(monkeypatch, module, name, patched.everything, by=stand_in)
+    assert finding is not None
+    assert f"{module}.{name} was replaced" in finding.evidence
 
 
 def _code_of(module, path):
