@@ -13,7 +13,7 @@ from subjects import rmsnorm as rmsnorm_test
 from subjects.fused_add import FUSED_ADD
 from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 import optest.cases.check
 import optest.cases.perftest
@@ -134,7 +134,7 @@ def leaves_a_mode(subject: Subject) -> Kernel:
             mode = Agreeing()
             mode.__enter__()
             entered.append(mode)
-            undo.later(lambda: mode.__exit__(None, None, None))
+            undo.later(lambda: _get_current_function_mode() is mode and mode.__exit__(*[None] * 3))
         return data
 
     return kernel

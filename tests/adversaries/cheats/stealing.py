@@ -31,12 +31,15 @@ def stealing(find: Callable[[tuple], object]) -> Callable[[Subject], Kernel]:
     """Hands out what ``find`` finds, a tensor or several, as its own."""
 
     def make(subject):
+        # Not the subject: what a kernel can reach from its own closure it has not stolen.
+        written = subject.written
+
         def kernel(*args):
             found = find(args)
             wants = found if isinstance(found, tuple) else (found,)
-            if not subject.written:
+            if not written:
                 return wants[0].clone()
-            for at, want in zip(subject.written, wants, strict=True):
+            for at, want in zip(written, wants, strict=True):
                 args[at].copy_(want)
             return None
 
