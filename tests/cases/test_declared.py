@@ -129,7 +129,7 @@ def test_a_name_that_no_variable_has_is_told(case):
         "@benchmark(inout=…) names 'z'",
         "@benchmark(inout=…) names 'outside'",
     ]
-    assert found[0].declarable
+    assert (found[0].guard, found[0].declarable) == ("inputs", True)
 
 
 # --- references --------------------------------------------------------------------------

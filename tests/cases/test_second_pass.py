@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import optest
-from optest import log
+from optest import log, native
 from optest.cases import second_pass
 from optest.log import logger
 from optest.test_common import assertAllclose, benchmark, checkAllclose, run_perftest
@@ -126,6 +126,19 @@ def test_in_run_mode_nothing_is_timed_twice(make_session):
     assert timed > 0
     assert untimed != untimed  # noqa: PLR0124 - NaN
     assert recorded.finished()[0]["status"] == "passed"
+
+
+@pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
+def test_buffers_hold_poison_there_too(full):
+    """What the first pass wrote would lie in the memory that the second one is given."""
+
+    def body(_):
+        x, out = torch.randn(4096), torch.empty(4096)
+        blank = bool((out == out[0]).all())
+        checked(x, run_perftest(lambda x, out: torch.mul(x, 2, out=out), x, out)[0])
+        return blank
+
+    assert passes_of(body) == [True, True]
 
 
 # --- what it finds ---------------------------------------------------------------------

@@ -7,11 +7,13 @@ import itertools
 import random
 import threading
 import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from optest.guards import poison
+from optest.guards import poison, repeat
 from optest.guards.repeat import Repeats, Subject, unwritten
 from optest.tensors import Snapshot, tensors_in
 
@@ -310,6 +312,50 @@ def test_a_result_that_is_written_after_return_is_found():
     assert names(found)[0] == "still running"
     assert "64 elements of its result changed after it had returned" in found[0].evidence
     assert not found[0].declarable
+
+
+def test_a_worker_that_was_there_before_and_writes_later_is_found(monkeypatch):
+    """No thread is started by the call that is watched; its result is looked at a while later."""
+    looked = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+
+        def kernel(x):
+            out = torch.zeros(64)
+
+            def work():
+                looked.wait(0.1)
+                torch.mul(x, 2, out=out)
+
+            kernel.done = pool.submit(work)
+            return out
+
+        def a_while(_seconds):
+            looked.set()
+            kernel.done.result()
+
+        monkeypatch.setattr(repeat, "time", types.SimpleNamespace(sleep=a_while))
+        found = findings(kernel, torch.randn(64), deterministic=False)
+    assert "64 elements of its result changed after it had returned" in found[0].evidence
+
+
+def test_the_device_is_waited_for_before_results_are_compared():
+    """A launch returns at once: read too early, each result would differ from the first."""
+    x, out, queue = torch.arange(64), torch.zeros(64, dtype=torch.int64), []
+
+    def synchronize():
+        while queue:
+            queue.pop()()
+
+    def launch(x, out):
+        queue.append(lambda: torch.mul(x, 2, out=out))
+
+    snapshot = Snapshot([x, out])
+    launch(x, out)
+    synchronize()
+    subject = Subject(launch, ((x, out), {}), synchronize, snapshot, "test_op.py")
+    found = Repeats(subject, None).findings()
+    assert "repeatability" not in names(found)
+    assert torch.equal(out, x * 2)
 
 
 def test_an_output_that_is_written_after_return_is_found():
