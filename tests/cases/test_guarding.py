@@ -184,6 +184,21 @@ def test_what_is_never_meant_fails_under_cheap_guards_too(case, monkeypatch, nam
     assert case.session.failures
 
 
+@pytest.mark.parametrize("name", ["plain tensors", "patched names"])
+def test_the_last_timed_call_is_looked_at_as_well(case, monkeypatch, name):
+    """A candidate that counts its calls is honest in the first and lazy in the timed ones."""
+    calls = []
+    with monkeypatch.context() as patch:
+        kernel = ALWAYS[name][0] or patches(patch)
+
+        def later(x):
+            calls.append(1)
+            return kernel(x) if len(calls) > 4 else x * 2
+
+        case.run(later, one, guards="cheap", mode="run")
+    assert case.guards == [name]
+
+
 @pytest.mark.parametrize("name", ALWAYS)
 def test_without_guards_nothing_is_looked_at(case, monkeypatch, name):
     kernel, make = ALWAYS[name]

@@ -358,19 +358,18 @@ def test_the_device_is_waited_for_before_results_are_compared():
     assert torch.equal(out, x * 2)
 
 
-def test_an_output_that_is_written_after_return_is_found():
+def test_an_output_that_is_written_after_return_is_found(monkeypatch):
     """The call has returned nothing and changed nothing yet: there is nothing to be compared."""
-    threads = []
+    x, out, sleeps = torch.randn(64), torch.zeros(64), itertools.count(1)
 
-    def kernel(x, out):
-        thread = threading.Timer(0.03, lambda: torch.mul(x, 2, out=out))
-        thread.start()
-        threads.append(thread)
+    def a_while(_seconds):
+        if next(sleeps) == 3:
+            torch.mul(x, 2, out=out)
 
-    found = findings(kernel, torch.randn(64), torch.zeros(64), deterministic=False)
-    for thread in threads:
-        thread.join()
+    monkeypatch.setattr(repeat, "time", types.SimpleNamespace(sleep=a_while))
+    found = findings(lambda x, out: None, x, out)
     assert names(found)[0] == "still running"
+    assert "changed its outputs after it had returned" in found[0].evidence
 
 
 def test_a_thread_of_every_call_that_runs_on_is_found():
