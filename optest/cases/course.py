@@ -36,9 +36,11 @@ def begin(session: Session, case: Case, row: Row) -> None:
 
 def finish(session: Session, case: Case, row: Row, error: str, seconds: float) -> None:
     """Count the case, keep its inputs where it failed, and tell the sink."""
-    if row.status in ("passed", "empty", "skipped") and case.failures:
+    # A finding is a failure too, also where a candidate took the place of what notes failures.
+    against = [*case.failures, *map(str, case.findings)]
+    if row.status in ("passed", "empty", "skipped") and against:
         row.status = "failed"
-    reason = error or "; ".join(dict.fromkeys(case.failures))[:_LONGEST_REASON]
+    reason = error or "; ".join(dict.fromkeys(against))[:_LONGEST_REASON]
     if row.status == "error":
         row[ERROR_COLUMN] = error
     session.totals[row.status] += 1
