@@ -12,7 +12,7 @@ from subjects.fused_add import FUSED_ADD
 from subjects.rmsnorm import RMSNORM
 from subjects.silu import SILU
 
-from cheats.adversary import CHECK, RAISED, Adversary, each
+from cheats.adversary import CHECK, RAISED, Adversary, each, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ ADVERSARIES = [
     ),
     *each("lowers the guards", lowers_the_guards, (RMSNORM, SILU), "process state",
           "patched names", *LATER),
-    *each("clears the failures", clears_the_failures, (RMSNORM,), "inputs", "process state",
-          "patched names"),
+    *unseen("what runs in the process can empty the lists in which its own case is kept",
+            Adversary("clears the failures", clears_the_failures, RMSNORM, ("inputs",))),
     *each("leaves with status 0", ends_the_process_well, (RMSNORM,), RAISED),
 ]  # fmt: skip

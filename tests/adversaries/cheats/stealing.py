@@ -160,7 +160,8 @@ def unless_watched(subject: Subject) -> Kernel:
     return kernel
 
 
-TAKEN = "fresh inputs", "reference"
+# What is stolen does not follow the inputs either.
+TAKEN = "fresh inputs", "reference", "memoised"
 
 ADVERSARIES = [
     *each("reads the callers' frames", stealing(in_frames), (RMSNORM, SILU, FUSED_ADD), *TAKEN),
