@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from optest.guards import patched, traced
+from optest.guards import clocks, patched, traced
 from optest.guards.finding import Finding
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Standing:
                 )
         for name, held in self._functions.items():
             if self._globals.get(name) is not held:
-                yield patched.finding(f"the test's {name}", self._globals.get(name))
+                yield clocks.replaced(f"the test's {name}", self._globals.get(name))
         found = patched.everything()
         if found is not None:
             yield found

@@ -12,7 +12,6 @@ import itertools
 import os
 import random
 import sys
-import time
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,22 +19,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from optest import units
-from optest.guards.finding import Finding
+from optest.guards import clocks
+from optest.guards.clocks import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MEANS = "what was measured or checked after that says nothing"
+    from optest.guards.finding import Finding
 
-_CLOCKS = "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns process_time".split()
 _TORCH = "allclose isclose equal eq ne abs sub max where empty randn manual_seed".split()
 _TENSOR = "__eq__ __sub__ allclose isclose equal abs max item tolist clone copy_ to float".split()
 _NUMPY = "allclose isclose array_equal abs max all any".split()
 _BUILTINS = "max min abs sum any all len float int isinstance getattr id".split()
 _RANDOM = "random randint seed getstate".split()
 _ORIGINALS = (
-    *(("time", time, name, getattr(time, name)) for name in _CLOCKS),
     *(("torch", torch, name, getattr(torch, name)) for name in _TORCH),
     *(("builtins", builtins, name, getattr(builtins, name)) for name in _BUILTINS),
     *(("numpy", np, name, getattr(np, name)) for name in _NUMPY),
@@ -44,14 +41,6 @@ _ORIGINALS = (
 )
 
 _METHODS = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}
-
-# The names by which the harness reaches its clock.
-_REACHED = (
-    ("optest.timing.wall", "time", time),
-    ("optest.timing.sampling", "time", time),
-    ("optest.timing.wall", "NS_PER_US", units.NS_PER_US),
-    ("optest.testing.measuring", "US_PER_MS", units.US_PER_MS),
-)
 
 # What a reading on a device goes through, and comparisons that are written in Python.
 _FUNCTIONS = (
@@ -72,28 +61,13 @@ _ROOMS = tuple(
 )
 
 
-def clock() -> Finding | None:
-    """Look at Python's clocks; quick enough to be done before every timed call (1 us)."""
-    for name in _CLOCKS:
-        if getattr(time, name, None) is not _CLOCK_OF[name]:
-            return finding(f"time.{name}", getattr(time, name, None))
-    for module_name, name, held in _REACHED:
-        module = sys.modules.get(module_name)
-        if module is not None and getattr(module, name, None) is not held:
-            return finding(f"{module_name}.{name}", getattr(module, name, None))
-    return None
-
-
-_CLOCK_OF = {name: getattr(time, name) for name in _CLOCKS}
-
-
 def builtin() -> Finding | None:
     """Look at the clocks, and at torch's functions that comparisons are made of (6 us)."""
     for where, owner, name, original in _ORIGINALS:
         found = getattr(owner, name, None)
         if found is not original and not _is_of_torch(found):
-            return finding(f"{where}.{name}", found)
-    return clock()
+            return replaced(f"{where}.{name}", found)
+    return clocks.finding()
 
 
 def everything() -> Finding | None:
@@ -107,12 +81,12 @@ def everything() -> Finding | None:
         for part in path.split("."):
             value = getattr(value, part, None)
         if module is not None and not _is_from(value, Path(module.__file__ or "").parent):
-            return finding(f"{module_name}.{path}", value)
+            return replaced(f"{module_name}.{path}", value)
     for name, method in _METHODS.items():
         now = getattr(torch.Tensor, name, None)
         if now is not method and now != method and not _is_of_torch(now):
-            return finding(f"torch.Tensor.{name}", now)
-    return next(itertools.starmap(finding, _not_ours()), None)
+            return replaced(f"torch.Tensor.{name}", now)
+    return next(itertools.starmap(replaced, _not_ours()), None)
 
 
 _HOUSE = Path(__file__).parent.parent
@@ -187,16 +161,3 @@ def _is_from(found: object, home: Path) -> bool:
     if code is None:
         return type(found).__module__ == "builtins" and found is not None
     return str(code.co_filename).startswith(f"{home}{os.sep}")
-
-
-def finding(name: str, found: object) -> Finding:
-    """``found`` stands where ``name`` should."""
-    return Finding("patched names", f"{name} was replaced by {_place(found)}", _MEANS)
-
-
-def _place(found: object) -> str:
-    code = getattr(found, "__code__", None)
-    name = getattr(found, "__qualname__", type(found).__qualname__)
-    if code is None:
-        return f"{getattr(found, '__module__', None) or type(found).__module__}.{name}"
-    return f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})"

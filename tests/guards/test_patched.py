@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import optest.test_common
-from optest.guards import patched
+from optest.guards import clocks, patched
 
 # All that may be patched is there to be looked at.
 for _name in (
@@ -68,14 +68,14 @@ def replaced(monkeypatch, where, path, look, by=stand_in):
 
 def test_nothing_is_replaced_here():
     """A false alarm here would be one in every case."""
-    assert patched.clock() is None
+    assert clocks.finding() is None
     assert patched.builtin() is None
     assert patched.everything() is None
 
 
 @pytest.mark.parametrize("name", CLOCKS)
 def test_a_clock_is_found_at_every_depth(monkeypatch, name):
-    for look in (patched.clock, patched.builtin, patched.everything):
+    for look in (clocks.finding, patched.builtin, patched.everything):
         finding = replaced(monkeypatch, "time", name, look)
         assert finding is not None
         assert f"time.{name} was replaced by stand_in (test_patched.py:" in finding.evidence
@@ -94,7 +94,7 @@ def test_a_clock_is_found_at_every_depth(monkeypatch, name):
 )
 def test_the_way_to_the_clock_is_found(monkeypatch, module, name):
     """A module's own ``time``, or its nanoseconds in a microsecond, scale every reading."""
-    finding = replaced(monkeypatch, module, name, patched.clock, by=7.0)
+    finding = replaced(monkeypatch, module, name, clocks.finding, by=7.0)
     assert finding is not None
     assert f"{module}.{name}" in finding.evidence
 
@@ -105,7 +105,7 @@ def test_a_function_that_comparisons_are_made_of_is_found(monkeypatch, where, na
         finding = replaced(monkeypatch, where, name, look)
         assert finding is not None
         assert finding.evidence.startswith(f"{where}.{name} was replaced")
-    assert replaced(monkeypatch, where, name, patched.clock) is None
+    assert replaced(monkeypatch, where, name, clocks.finding) is None
 
 
 @pytest.mark.parametrize(("where", "name"), DEEP)
@@ -204,7 +204,7 @@ def test_a_wrapper_of_torchs_own_is_accepted(monkeypatch):
 def test_a_name_that_is_gone_is_found(monkeypatch):
     with monkeypatch.context() as patch:
         patch.delattr(time, "monotonic_ns")
-        finding = patched.clock()
+        finding = clocks.finding()
     assert finding is not None
     assert "time.monotonic_ns" in finding.evidence
 

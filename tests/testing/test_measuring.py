@@ -519,6 +519,6 @@ def test_copies_are_used_in_turn_and_hold_the_same(monkeypatch):
 
 def test_options_that_do_not_apply_are_accepted(monkeypatch):
     said = []
-    monkeypatch.setattr(measuring, "once", said.append)
+    monkeypatch.setattr(measuring, "once", Mock(side_effect=said.append))
     measure_runtime(lambda: None, None, inner_loop_min_time=0.01, use_itt=True, info_str="i")
     assert [words.partition(":")[0] for words in said] == ["inner_loop_min_time", "use_itt"]
