@@ -6,12 +6,12 @@ import ctypes
 import gc
 import os
 import random
+import time
 
 import pytest
 import torch
 
 from optest import log, native
-from optest.guards import patched
 from optest.test_common import benchmark, checkAllclose, run_perftest
 
 needs_compiler = pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
@@ -159,7 +159,7 @@ class Lazy(torch.Tensor):
 
 def patches(monkeypatch):
     def kernel(x):
-        monkeypatch.setattr(patched.time, "monotonic_ns", lambda: 1)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: 1)
         return x * 2
 
     return kernel
@@ -375,6 +375,19 @@ def test_a_reference_is_hidden_in_the_second_pass_alone(make_session, raises):
     assert not any(value != value for value in first)  # noqa: PLR0124 - NaN
     assert second
     assert all(value != value for value in second)  # noqa: PLR0124
+
+
+def test_a_candidate_meets_no_mode_of_the_second_pass(case):
+    """Under a mode its compiled code would be compiled anew, and what it draws be drawn twice."""
+    modes = []
+
+    def kernel(x):
+        modes.append(torch.overrides._get_current_function_mode())
+        return x * 2
+
+    case.run(kernel, one)
+    assert len(modes) > 5
+    assert set(modes) == {None}
 
 
 def test_what_a_candidate_is_given_is_never_hidden(make_session):
