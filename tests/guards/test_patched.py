@@ -167,6 +167,16 @@ def test_whatever_stands_in_for_a_function_or_a_class_is_found(monkeypatch, modu
     assert f"{module}.{name} was replaced" in finding.evidence
 
 
+def test_a_method_that_exec_made_is_found(monkeypatch):
+    """Only what dataclass makes, by names of its kind, may come from no file."""
+    by = made_by_exec()
+    finding = replaced(
+        monkeypatch, "optest.cases.session", "Session.note_check", patched.everything, by=by
+    )
+    assert finding is not None
+    assert "Session.note_check was replaced" in finding.evidence
+
+
 def _code_of(module, path):
     value = importlib.import_module(module)
     for part in path.split("."):

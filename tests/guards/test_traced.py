@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import logging
 import sys
+import threading
 import types
 import warnings
 
@@ -176,6 +178,38 @@ def test_every_function_of_the_shared_references_is_one(monkeypatch):
     assert "called quantise" in finding.evidence
 
 
+def test_a_thread_of_the_candidates_is_watched_and_those_after_it_are_not():
+    """Moved into a thread, the reference would be called out of sight."""
+
+    def kernel(x):
+        thread = threading.Thread(target=lambda: run_torch(x))
+        thread.start()
+        thread.join()
+        return x * 2
+
+    finding = traced(kernel)
+    assert finding is not None
+    assert "called run_torch" in finding.evidence
+    assert threading.getprofile() is None
+
+
+def test_a_function_that_is_called_like_one_of_inspects_is_none():
+    def stack(x):
+        return x * 2
+
+    assert traced(lambda x: stack(x)) is None
+
+
+def test_a_library_that_looks_at_the_stack_is_none():
+    """Loggers and compilers ask who calls them."""
+    logger = logging.getLogger("some library")
+    assert traced(lambda x: (logger.warning("slow", stack_info=True), torch.stack([x]))[1]) is None
+    module = types.ModuleType("some_library")
+    code = compile("import inspect\ndef work():\n    inspect.stack()", inspect.__file__, "exec")
+    exec(code, vars(module))
+    assert traced(lambda x: (module.work(), x)[1]) is None
+
+
 def test_the_first_finding_is_kept():
     finding = traced(lambda x: (run_torch(x), gc.get_objects(), ref_topk(x)))
     assert finding is not None
@@ -198,9 +232,11 @@ def test_another_profiler_stays_at_work():
     hook = lambda *event: seen.append(event)
     sys.setprofile(hook)
     try:
-        found = traced(CALLS_IT["run_torch"])
+        watch = Traced(CALLS_IT["run_torch"], FILE)
+        gave = watch.call(lambda: CALLS_IT["run_torch"](X))
         kept = sys.getprofile()
     finally:
         sys.setprofile(None)
-    assert found is None
+    assert watch.finding is None
+    assert torch.equal(gave, X * 2)
     assert kept is hook
