@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -12,6 +13,15 @@ import pytest
 import torch
 
 sys.path.append(str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap():
+    """Guards collect garbage where memory grows; what the modules hold need not be looked at."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

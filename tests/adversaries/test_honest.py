@@ -35,6 +35,8 @@ def cases():
         pytest.param(honest, mode, id=f"{honest.name}-{mode}")
         for honest in HONEST
         for mode in honest.modes
+        # Of how inputs are made and results look, timing sees the same as checking.
+        if mode == "check" or honest not in (*inputs.HONEST, *outputs.HONEST)
     ]
 
 
