@@ -70,6 +70,11 @@ def belongs_to_pytest(exception: BaseException) -> bool:
     return kind is not None and isinstance(exception, kind)
 
 
+def is_skip(exception: BaseException) -> bool:
+    """Whether it is ``pytest.skip()``."""
+    return belongs_to_pytest(exception) and type(exception).__name__ == "Skipped"
+
+
 def traceback_of(exception: BaseException) -> str:
     """The traceback without the harness's own frames at its head, bounded in length."""
     frame = exception.__traceback__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,10 +70,13 @@ def run(session: Session, case: Case, byte: int | None, invoke: Callable[[], obj
             invoke()
     except CheckFailedError:
         pass  # the verdict is recorded already
-    except Exception as error:
-        if course.belongs_to_pytest(error):
+    except BaseException as error:
+        if course.is_skip(error):
+            case.unguarded.append(f"fresh inputs: the test skipped its second pass: {error}")
+        elif isinstance(error, Exception) or course.belongs_to_pytest(error):
+            raised = text.of_error(error)
+        else:
             raise
-        raised = text.of_error(error)
     finally:
         session.case = case
         generators.put_back()  # what is drawn after the case is the same under any guards
@@ -80,11 +85,12 @@ def run(session: Session, case: Case, byte: int | None, invoke: Callable[[], obj
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """What a check says of the second pass is told once, as a finding."""
+    """What a check says of the second pass is told once, as a finding; what a test prints, once."""
     level = logger.level
     logger.setLevel(_SILENT)
     try:
-        yield
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
     finally:
         logger.setLevel(level)
 

@@ -98,13 +98,13 @@ class Growth:
         One step may be a cache that is filled once, and every second call may be the one that
         keeps something: what counts is the sum, and that it goes on.
         """
+        calls = len(self._readings) - 1
         grown = self._readings[-1] - self._readings[0]
-        if grown < _LEAST_BYTES:
+        if grown < calls * _LEAST_BYTES:
             return None
         later = _kept_beyond_cycles(call)
-        if later < _LEAST_BYTES:
+        if later < _CONFIRMING * _LEAST_BYTES:
             return None
-        calls = len(self._readings) - 1
         return Finding(
             "memory",
             f"{calls} calls on the same inputs left {grown} more bytes in use, and {_CONFIRMING} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import os
 import re
 import sys
 import threading
@@ -96,7 +97,9 @@ def _references(test_file: str) -> Iterator[CodeType]:
     """The code of the shared references, and of the test file's functions that are named so."""
     for name, module in list(sys.modules.items()):
         shared = name.partition(".")[0] == _SHARED
-        if not shared and Path(getattr(module, "__file__", None) or "").name != test_file:
+        # Not through pathlib: there are thousands of modules.
+        file = getattr(module, "__file__", None) or ""
+        if not shared and file.rpartition(os.sep)[2] != test_file:
             continue
         for value in list(vars(module).values()):
             if isinstance(value, types.FunctionType) and (

@@ -284,11 +284,11 @@ def test_a_skip_inside_it_is_no_finding(full):
         if nth:
             pytest.skip("on this data")
 
-    with contextlib.suppress(pytest.skip.Exception):
-        passes_of(body)
+    passes_of(body)
     (event,) = full.finished()
     assert event["findings"] == []
-    assert event["status"] != "failed"
+    assert event["status"] == "passed"
+    assert event["unguarded"] == ["fresh inputs: the test skipped its second pass: on this data"]
     assert full.session.case is None
     assert full.session.failures == []
 
@@ -302,11 +302,33 @@ def test_what_was_found_before_a_skip_is_told(full):
         if nth:
             pytest.skip("on this data")
 
-    with pytest.raises(pytest.skip.Exception):
-        passes_of(body)
+    passes_of(body)
     (event,) = full.finished()
     assert event["status"] == "failed"
     assert guards_in(event) == ["fresh inputs"]
+
+
+def test_a_failure_that_is_pytests_own_is_one_there_too(full):
+    def body(nth):
+        x = torch.randn(64)
+        checked(x, run_perftest(candidate, x)[0])
+        if nth:
+            pytest.fail("on this data")
+
+    passes_of(body)
+    (event,) = full.finished()
+    assert "on this data" in event["reason"]
+    assert guards_in(event) == ["fresh inputs"]
+
+
+def test_what_a_test_prints_is_printed_once(full, capsys):
+    def body(_nth):
+        x = torch.randn(64)
+        checked(x, run_perftest(candidate, x)[0])
+        print("a line")
+
+    passes_of(body)
+    assert capsys.readouterr().out.count("a line") == 1
 
 
 @pytest.mark.parametrize(("fails_in", "failed"), [((0, 1), False), ((0,), True)])
