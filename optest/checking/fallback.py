@@ -28,6 +28,10 @@ _GPU_BLOCK_BYTES = 1 << 24
 _SHORT = 2
 # More, relative, than fp32 can be off in one fused operation.
 _ROUNDING = 1e-6
+# |a - b| for differences above this: the loss that is square below it and linear beyond.
+_THRESHOLD = 1e-37
+_NO_REDUCTION = 0
+_smooth_l1 = torch.ops.aten.smooth_l1_loss.out
 # What is unusual takes some twenty temporaries: in parts, so that memory stays small.
 _PART = 1 << 15
 
@@ -144,10 +148,17 @@ class _Scratch:
         self.integer = compute == torch.int64
         self.bound = torch.empty(0 if self.integer else size, dtype=real, device=reader.device)
         self.flags = torch.empty_like(self.bound)
+        self._scalar: torch.Tensor | None = None
         self.raw = torch.empty_like(self.bound, dtype=compute) if self.complex else None
         # What was decoded is the reader's own, and may be spent: the less memory, the nearer it is.
         spare = None if self.complex else reader.candidate
         self.difference = torch.empty_like(self.bound) if spare is None else spare
+
+    def scalar(self, value: float) -> torch.Tensor:
+        """A tensor of one value, made once."""
+        if self._scalar is None:
+            self._scalar = torch.full_like(self.bound[:1], value).squeeze(0)
+        return self._scalar
 
     def first(self, n: int) -> tuple[torch.Tensor, ...]:
         """Buffers of n elements: |a - b|, the bound, flags; and a - b, the first unless complex."""
@@ -190,7 +201,10 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
     16 atol. The candidate's values are spent where they were decoded.
     """
     d, t, flags, raw = scratch.first(values.a.numel())
-    torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
+    if scratch.complex or bounds.atol < _SMALL:
+        torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
+    else:  # the same in one operation: below the threshold there is nothing that atol forgives not
+        _smooth_l1(values.a, values.b, _NO_REDUCTION, _THRESHOLD, out=d)
     max_abs = float(d.amax())
     size = torch.abs(values.a, out=t) if scratch.complex else values.a
     square = float(torch.dot(size, size))
@@ -203,7 +217,8 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
     mismatched, gross, margin = 0, 0, -math.inf
     if max_abs > bounds.atol:
         # Flags of 0.0 and 1.0: torch's comparisons into bool are several times slower.
-        mismatched = int(torch.lt(t.mul_(bounds.rtol).add_(bounds.atol), d, out=flags).sum())
+        torch.add(scratch.scalar(bounds.atol), t, alpha=bounds.rtol, out=t)
+        mismatched = int(torch.lt(t, d, out=flags).sum())
         if mismatched and max_abs > GROSS_FACTOR * bounds.atol:
             beyond = torch.sub(d, t, alpha=GROSS_FACTOR, out=flags)
             if float(beyond.amax()) > -_ROUNDING * max_abs:
