@@ -90,6 +90,8 @@ class FirstCall:
         An earlier stage's output is the next stage's input. A candidate that leaves such a buffer
         alone, and whose result depends on what is in it, reads it.
         """
+        if not self._blanked:
+            return data
         results = {storage_of(tensor) for tensor in tensors_in(data)}
         idle = [b for b in self._blanked if storage_of(b.tensor) not in results and b.untouched()]
         if not idle or not results:

@@ -1,6 +1,6 @@
 """Names that a candidate may not replace: the clocks, the comparisons, and the harness itself.
 
-What stands in ``_ORIGINALS`` is what Python and torch came with: this module is imported with the
+What is held at first is what Python and torch came with: this module is imported with the
 face of the house, before a script's candidates are. A function of ours is known by the file that
 its code comes from, so that one whose code was exchanged in place is found as well.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import operator
 import os
 import random
 import sys
@@ -32,14 +33,39 @@ _TENSOR = "__eq__ __sub__ allclose isclose equal abs max item tolist clone copy_
 _NUMPY = "allclose isclose array_equal abs max all any".split()
 _BUILTINS = "max min abs sum any all len float int isinstance getattr id".split()
 _RANDOM = "random randint seed getstate".split()
-_ORIGINALS = (
-    *(("torch", torch, name, getattr(torch, name)) for name in _TORCH),
-    *(("builtins", builtins, name, getattr(builtins, name)) for name in _BUILTINS),
-    *(("numpy", np, name, getattr(np, name)) for name in _NUMPY),
-    *(("random", random, name, getattr(random, name)) for name in _RANDOM),
-    *(("torch.Tensor", torch.Tensor, name, getattr(torch.Tensor, name)) for name in _TENSOR),
+_OWNERS = (
+    ("torch", torch, _TORCH),
+    ("builtins", builtins, _BUILTINS),
+    ("numpy", np, _NUMPY),
+    ("random", random, _RANDOM),
+    ("torch.Tensor", torch.Tensor, _TENSOR),
 )
 
+
+class _Held:
+    """Some names of one module or class, and what stood there at first."""
+
+    def __init__(self, where: str, owner: object, names: list[str]) -> None:
+        self._where, self._owner, self._names = where, owner, names
+        self._read = operator.attrgetter(*names)
+        self._values = self._read(owner)
+
+    def finding(self) -> Finding | None:
+        """The first name in whose place something else stands."""
+        try:
+            if self._read(self._owner) == self._values:  # one look at all of them: 0.3 us
+                return None
+        except AttributeError:
+            pass
+        for name, value in zip(self._names, self._values, strict=True):
+            found = getattr(self._owner, name, None)
+            if found is not value and not _is_of_torch(found):
+                return replaced(f"{self._where}.{name}", found)
+        self._values = self._read(self._owner)  # wrapped by torch itself: so it stands from now on
+        return None
+
+
+_HELD = tuple(_Held(*each) for each in _OWNERS)
 _METHODS = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}
 
 # What a reading on a device goes through, and comparisons that are written in Python.
@@ -62,11 +88,11 @@ _ROOMS = tuple(
 
 
 def builtin() -> Finding | None:
-    """Look at the clocks, and at torch's functions that comparisons are made of (6 us)."""
-    for where, owner, name, original in _ORIGINALS:
-        found = getattr(owner, name, None)
-        if found is not original and not _is_of_torch(found):
-            return replaced(f"{where}.{name}", found)
+    """Look at the clocks, and at torch's functions that comparisons are made of (4 us)."""
+    for held in _HELD:
+        found = held.finding()
+        if found is not None:
+            return found
     return clocks.finding()
 
 
