@@ -28,10 +28,8 @@ _GPU_BLOCK_BYTES = 1 << 24
 _SHORT = 2
 # More, relative, than fp32 can be off in one fused operation.
 _ROUNDING = 1e-6
-# |a - b| for differences above this: the loss that is square below it and linear beyond.
-_THRESHOLD = 1e-37
-_NO_REDUCTION = 0
-_smooth_l1 = torch.ops.aten.smooth_l1_loss.out
+# Where a block was not equal the next ones will not be either; now and then it is asked again.
+_ASK_AGAIN = 8
 # What is unusual takes some twenty temporaries: in parts, so that memory stays small.
 _PART = 1 << 15
 
@@ -44,10 +42,13 @@ def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
     table = rows.numpy()
     reader = BlockReader(pair, domain, block)
     scratch = _Scratch(reader, reader.values_in(block), domain.compute)
+    row, equal = None, True
     for number in range(blocks):
         start, stop = number * block, min((number + 1) * block, pair.positions)
-        row = _equal(reader.equal_values(start, stop), scratch, bounds)
-        table[number] = row or _row(lambda: reader.read(start, stop), scratch, bounds)  # noqa: B023
+        if equal or number % _ASK_AGAIN == 0:
+            row = _equal(reader.equal_values(start, stop), scratch, bounds)
+            equal = row is not None
+        table[number] = row if equal else _row(reader, (start, stop), scratch, bounds)
     return Table(rows, block)
 
 
@@ -62,7 +63,7 @@ class BlockReader:
     """Decodes stretches of a pair into buffers of its own, which the next read overwrites."""
 
     def __init__(self, pair: Pair, domain: Domain, block: int) -> None:
-        size = min(block, pair.positions) * pair.pack
+        self._size = size = min(block, pair.positions) * pair.pack
         self._pair = pair
         self._flat = pair.a.ndim == 1
         self._uint64 = (pair.a.dtype == torch.uint64, pair.b.dtype == torch.uint64)
@@ -82,9 +83,9 @@ class BlockReader:
         return self._pair.a.device
 
     @property
-    def candidate(self) -> torch.Tensor | None:
-        """The buffer that the candidate's values are decoded into; None where they need none."""
-        return self._buffers[1]
+    def buffers(self) -> list[torch.Tensor | None]:
+        """What reference and candidate are decoded into; None where they need none."""
+        return self._buffers
 
     def values_in(self, positions: int) -> int:
         """Values in the longest read of ``positions``."""
@@ -127,7 +128,7 @@ class BlockReader:
         if buffer is None:
             return stored
         size = stored.numel() * self._pair.pack
-        out = buffer if size == len(buffer) else buffer[:size]
+        out = buffer if size == self._size else buffer[:size]
         decode_into(stored, out)
         return out
 
@@ -146,13 +147,16 @@ class _Scratch:
         real = torch.empty(0, dtype=compute).abs().dtype
         self.complex = compute.is_complex
         self.integer = compute == torch.int64
-        self.bound = torch.empty(0 if self.integer else size, dtype=real, device=reader.device)
-        self.flags = torch.empty_like(self.bound)
-        self._scalar: torch.Tensor | None = None
-        self.raw = torch.empty_like(self.bound, dtype=compute) if self.complex else None
+        empty = torch.empty(0 if self.integer else size, dtype=real, device=reader.device)
         # What was decoded is the reader's own, and may be spent: the less memory, the nearer it is.
-        spare = None if self.complex else reader.candidate
-        self.difference = torch.empty_like(self.bound) if spare is None else spare
+        spare = [None, None] if self.complex or self.integer else reader.buffers
+        self.bound = empty if spare[0] is None else spare[0]
+        self.difference = torch.empty_like(empty) if spare[1] is None else spare[1]
+        self.flags = empty if self.bound is not empty else torch.empty_like(empty)
+        self._scalar: torch.Tensor | None = None
+        raw = torch.empty_like(self.bound, dtype=compute) if self.complex else self.difference
+        self._whole = (self.difference, self.bound, self.flags, raw)
+        self._size = self.difference.numel()  # len() asks whether it is being traced, each time
 
     def scalar(self, value: float) -> torch.Tensor:
         """A tensor of one value, made once."""
@@ -162,17 +166,22 @@ class _Scratch:
 
     def first(self, n: int) -> tuple[torch.Tensor, ...]:
         """Buffers of n elements: |a - b|, the bound, flags; and a - b, the first unless complex."""
-        raw = self.difference if self.raw is None else self.raw
-        whole = (self.difference, self.bound, self.flags, raw)
-        return whole if n == len(self.difference) else tuple(buffer[:n] for buffer in whole)
+        if n == self._size:
+            return self._whole
+        return tuple(buffer[:n] for buffer in self._whole)
 
 
-def _row(read: Callable[[], Values], scratch: _Scratch, bounds: Bounds) -> list[float]:
+def _row(
+    reader: BlockReader, part: tuple[int, int], scratch: _Scratch, bounds: Bounds
+) -> list[float]:
+    def read() -> Values:
+        return reader.read(*part)
+
     if scratch.integer:
         return _integers(read(), bounds)
-    if row := _usual(read(), scratch, bounds):
+    if row := _usual(read, scratch, bounds):
         return row
-    values = read()  # again: the usual way spends the candidate's
+    values = read()  # again: the usual way spends what was decoded
     parts = zip(torch.split(values.a, _PART), torch.split(values.b, _PART), strict=True)
     return _joined([_reals(Values(a, b), bounds) for a, b in parts])
 
@@ -193,18 +202,16 @@ def _joined(rows: list[list[float]]) -> list[float]:
     return [max(numbers) if name in MAXIMA else sum(numbers) for name, numbers in columns]
 
 
-def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | None:
+def _usual(read: Callable[[], Values], scratch: _Scratch, bounds: Bounds) -> list[float] | None:
     """A row for finite values of ordinary size, in few operations; None for any others.
 
     Each operation costs about what reading the block does, so what cannot matter is left out:
     nothing mismatches where no difference is above atol, nothing is far off where none is above
-    16 atol. The candidate's values are spent where they were decoded.
+    16 atol. Values are spent where they were decoded: first the candidate's, then the reference's.
     """
+    values = read()
     d, t, flags, raw = scratch.first(values.a.numel())
-    if scratch.complex or bounds.atol < _SMALL:
-        torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
-    else:  # the same in one operation: below the threshold there is nothing that atol forgives not
-        _smooth_l1(values.a, values.b, _NO_REDUCTION, _THRESHOLD, out=d)
+    torch.abs(torch.sub(values.a, values.b, out=raw), out=d)
     max_abs = float(d.amax())
     size = torch.abs(values.a, out=t) if scratch.complex else values.a
     square = float(torch.dot(size, size))
@@ -222,7 +229,7 @@ def _usual(values: Values, scratch: _Scratch, bounds: Bounds) -> list[float] | N
         if mismatched and max_abs > GROSS_FACTOR * bounds.atol:
             beyond = torch.sub(d, t, alpha=GROSS_FACTOR, out=flags)
             if float(beyond.amax()) > -_ROUNDING * max_abs:
-                gross, margin = _far(values.a, d, t, bounds.gross_floor)
+                gross, margin = _far(read(), bounds)
     return [mismatched, 0, gross, 0, 0, 0, 0, 0, *sums, max_abs, peak, margin]
 
 
@@ -233,15 +240,18 @@ def _ordinary(size: torch.Tensor, square: float, max_abs: float) -> bool:
     return _SMALL**2 < square < _LARGE**2
 
 
-def _far(
-    a: torch.Tensor, d: torch.Tensor, bound: torch.Tensor, gross_floor: float
-) -> tuple[int, float]:
-    """How many are gross, and the margin; ``d`` and ``bound`` are spent."""
-    beyond = bound.mul_(-GROSS_FACTOR).add_(d)
-    if float(beyond.amax()) <= 0:
-        return 0, -math.inf
-    excess = d.sub_(a.abs().mul_(0.5)).masked_fill_(beyond <= 0, -torch.inf)
-    return int((excess > gross_floor).sum()), float(excess.amax())
+def _far(values: Values, bounds: Bounds) -> tuple[int, float]:
+    """How many elements are gross, and the margin."""
+    gross, margin = 0, -math.inf
+    for a, b in zip(torch.split(values.a, _PART), torch.split(values.b, _PART), strict=True):
+        d, size = (a - b).abs(), a.abs()
+        beyond = d - GROSS_FACTOR * (size * bounds.rtol + bounds.atol)
+        if float(beyond.amax()) <= 0:
+            continue
+        excess = d.sub_(size.mul_(0.5)).masked_fill_(beyond <= 0, -torch.inf)
+        gross += int((excess > bounds.gross_floor).sum())
+        margin = max(margin, float(excess.amax()))
+    return gross, margin
 
 
 def _reals(values: Values, bounds: Bounds) -> list[float]:
