@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from optest.checking import rule
-from optest.checking.decode import decode_into
+from optest.checking.reader import BlockReader
 from optest.checking.rule import Values
 from optest.checking.table import COLUMNS, GROSS_FACTOR, MAXIMA, Bounds, Table, block_of
 
@@ -25,11 +25,13 @@ _LARGE, _SMALL = 1e15, 1e-15
 _CPU_BLOCK_BYTES_A_THREAD = 1 << 19
 _MOST_CPU_BLOCK_BYTES = 1 << 22
 _GPU_BLOCK_BYTES = 1 << 24
-_SHORT = 2
 # More, relative, than fp32 can be off in one fused operation.
 _ROUNDING = 1e-6
 # Where a block was not equal the next ones will not be either; now and then it is asked again.
 _ASK_AGAIN = 8
+# As few words as one in so many are looked at by themselves.
+_FEW = 8
+_SQUARE, _PEAK = COLUMNS.index("sum_reference"), COLUMNS.index("peak")
 # What is unusual takes some twenty temporaries: in parts, so that memory stays small.
 _PART = 1 << 15
 
@@ -48,7 +50,9 @@ def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
         if equal or number % _ASK_AGAIN == 0:
             row = _equal(reader.equal_values(start, stop), scratch, bounds)
             equal = row is not None
-        table[number] = row if equal else _row(reader, (start, stop), scratch, bounds)
+        if not equal:
+            row = _sparse(reader, (start, stop), scratch, bounds)
+        table[number] = row or _row(reader, (start, stop), scratch, bounds)
     return Table(rows, block)
 
 
@@ -57,87 +61,6 @@ def _block_bytes(pair: Pair) -> int:
         return _GPU_BLOCK_BYTES
     wanted = _CPU_BLOCK_BYTES_A_THREAD * torch.get_num_threads()
     return 1 << (min(wanted, _MOST_CPU_BLOCK_BYTES).bit_length() - 1)
-
-
-class BlockReader:
-    """Decodes stretches of a pair into buffers of its own, which the next read overwrites."""
-
-    def __init__(self, pair: Pair, domain: Domain, block: int) -> None:
-        self._size = size = min(block, pair.positions) * pair.pack
-        self._pair = pair
-        self._flat = pair.a.ndim == 1
-        self._uint64 = (pair.a.dtype == torch.uint64, pair.b.dtype == torch.uint64)
-        self._buffers = [
-            None
-            if self._usable(side, domain.compute)
-            else torch.empty(size, dtype=domain.compute, device=side.device)
-            for side in (pair.a, pair.b)
-        ]
-
-    def _usable(self, side: torch.Tensor, compute: torch.dtype) -> bool:
-        return side.dtype == compute and side.is_contiguous() and self._flat
-
-    @property
-    def device(self) -> torch.device:
-        """Where the pair is."""
-        return self._pair.a.device
-
-    @property
-    def buffers(self) -> list[torch.Tensor | None]:
-        """What reference and candidate are decoded into; None where they need none."""
-        return self._buffers
-
-    def values_in(self, positions: int) -> int:
-        """Values in the longest read of ``positions``."""
-        return min(positions, self._pair.positions) * self._pair.pack
-
-    def read(self, start: int, stop: int) -> Values:
-        """The values of positions ``start`` to ``stop``."""
-        a_buffer, b_buffer = self._buffers
-        pack = self._pair.pack
-        if self._flat:
-            a = self._decoded(self._pair.a[start:stop], a_buffer)
-            b = self._decoded(self._pair.b[start:stop], b_buffer)
-            return Values(a, b, self._uint64)
-        assert a_buffer is not None
-        assert b_buffer is not None
-        for position, a, b in self._pair.rectangles(start, stop):
-            part = slice((position - start) * pack, (position - start + a.numel()) * pack)
-            decode_into(a, a_buffer[part])
-            decode_into(b, b_buffer[part])
-        size = (stop - start) * pack
-        return Values(a_buffer[:size], b_buffer[:size], self._uint64)
-
-    def equal_values(self, start: int, stop: int) -> torch.Tensor | None:
-        """Those of the reference where both sides hold the same bits.
-
-        None where they do not, and where asking costs as much as comparing: it is cheap for short
-        dtypes, read eight bytes at a time.
-        """
-        a, b = self._pair.a, self._pair.b
-        if not (self._flat and a.is_contiguous() and b.is_contiguous() and a.dtype == b.dtype):
-            return None
-        a, b = a[start:stop], b[start:stop]
-        if a.dtype.itemsize > _SHORT or not (_in_words(a) and _in_words(b)):
-            return None
-        if not torch.equal(a.view(torch.int64), b.view(torch.int64)):
-            return None
-        return self._decoded(a, self._buffers[0])
-
-    def _decoded(self, stored: torch.Tensor, buffer: torch.Tensor | None) -> torch.Tensor:
-        if buffer is None:
-            return stored
-        size = stored.numel() * self._pair.pack
-        out = buffer if size == self._size else buffer[:size]
-        decode_into(stored, out)
-        return out
-
-
-def _in_words(stretch: torch.Tensor) -> bool:
-    """Whether a stretch is made of whole, aligned groups of eight bytes."""
-    size = stretch.dtype.itemsize
-    lazy = stretch.is_neg() or stretch.is_conj()
-    return not lazy and (stretch.numel() * size) % 8 == (stretch.storage_offset() * size) % 8 == 0
 
 
 class _Scratch:
@@ -194,6 +117,32 @@ def _equal(a: torch.Tensor | None, scratch: _Scratch, bounds: Bounds) -> list[fl
     if not _ordinary(a, square, 0.0):
         return None
     peak = float(torch.abs(a, out=scratch.first(a.numel())[1]).amax()) if bounds.peak else 0.0
+    return _alike(square, peak)
+
+
+def _sparse(
+    reader: BlockReader, part: tuple[int, int], scratch: _Scratch, bounds: Bounds
+) -> list[float] | None:
+    """A row for a stretch of a short dtype in which few words differ; None where it is none."""
+    words = None if scratch.integer or scratch.complex else reader.words(*part)
+    places = None if words is None else reader.differing(*words)
+    if words is None or places is None or places.numel() > words[0].numel() // _FEW:
+        return None
+    a = reader.reference(*part)
+    square = float(torch.dot(a, a))
+    if not _ordinary(a, square, 0.0):
+        return None
+    peak = float(torch.abs(a, out=scratch.first(a.numel())[1]).amax()) if bounds.peak else 0.0
+    if not places.numel():
+        return _alike(square, peak)
+    row = _usual(lambda: reader.few(words, places), scratch, bounds)
+    if row is not None:
+        row[_SQUARE], row[_PEAK] = square, peak
+    return row
+
+
+def _alike(square: float, peak: float) -> list[float]:
+    """The row of a stretch that is equal on both sides."""
     return [0, 0, 0, 0, 0, 0, 0, 0, square, 0.0, 0.0, peak, -math.inf]
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from optest.checking.fallback import BlockReader
 from optest.checking.gate import COLUMNS, Allclose, Gate, GateTable, Judged, SameBits
+from optest.checking.reader import BlockReader
 from optest.checking.rule import Values
 from optest.checking.table import block_of
 from optest.tensors import bits

@@ -10,7 +10,7 @@ import torch
 
 from optest.checking import rule
 from optest.checking.decode import decode_into
-from optest.checking.fallback import BlockReader
+from optest.checking.reader import BlockReader
 from optest.checking.verdict import Element, Value
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import torch
 
 from optest.checking import gate_compiled
 from optest.checking.domain import domain_of
-from optest.checking.fallback import BlockReader
 from optest.checking.gate import RelativeDifference, magnitudes
 from optest.checking.pair import Pair
+from optest.checking.reader import BlockReader
 from optest.checking.rule import Values
 
 if TYPE_CHECKING:
