@@ -77,6 +77,8 @@ class Repeats:
     def __init__(self, subject: Subject, data: Any, unsure: Sequence[int] = ()) -> None:  # noqa: ANN401
         self._subject = subject
         self._written = subject.snapshot.changed()
+        # One that this candidate does not write is none of its outputs.
+        self._blank = [t for t in subject.blank if any(t is each for each in self._written)]
         self._unsure = frozenset(unsure)
         self._data = data
         self.notes: list[str] = []
@@ -137,7 +139,7 @@ class Repeats:
         before = threads.alive()
 
         def call() -> Any:  # noqa: ANN401
-            for tensor in self._subject.blank:
+            for tensor in self._blank:
                 poison.fill(tensor, poison.FIRST)
             return traced.call(self._synchronised)
 
@@ -146,7 +148,7 @@ class Repeats:
         # A pool may start its next thread in the second call too; it idles, and nothing changes.
         if self._started and threads.wait_for(threads.alive() - before, LATER_S):
             found.append(running("each call starts a thread that runs on when it has returned"))
-        return [*found, *self._left_blank(), *self._compared(data, self._subject.blank)]
+        return [*found, *self._left_blank(), *self._compared(data, self._blank)]
 
     def _last(self) -> list[Finding]:
         return self._compared(self._again(self._synchronised))
@@ -163,7 +165,7 @@ class Repeats:
         """What of the caller's buffers still holds the poison of both calls."""
         left = total = 0
         for tensor, first in zip(self._written, self._first_written(), strict=True):
-            if not any(tensor is each for each in self._subject.blank):
+            if not any(tensor is each for each in self._blank):
                 continue
             masks = (
                 poison.holding(first, poison.BUFFERS),

@@ -467,3 +467,11 @@ def test_a_candidate_that_raises_on_a_later_call_is_no_silence(nth):
     except ZeroDivisionError:
         return
     assert any("ZeroDivisionError" in note for note in repeats.notes)
+
+
+def test_a_buffer_that_a_candidate_does_not_write_is_left_alone():
+    """Beside one that writes it stands one that allocates: its call has the buffer all the same."""
+    x, y = torch.randn(64), poisoned(64)
+    before = y.clone()
+    assert findings(lambda x, _y: x * 2, x, y, blank=[y]) == []
+    assert torch.equal(y.view(torch.int32), before.view(torch.int32))
