@@ -10,6 +10,7 @@ import posix
 import sys
 import threading
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def _in_a_fork(words, *, limit_s, **_options):
 @pytest.fixture
 def judged(tmp_path, monkeypatch):
     monkeypatch.setenv("OPTEST_BUDGET_S", "0.02")
-    monkeypatch.setattr(child, "run_module", _in_a_fork)
+    monkeypatch.setattr(child, "run_module", Mock(side_effect=_in_a_fork))
 
     def go(*pytest_args, **changes):
         (tmp_path / "task.py").write_text(TASK.format(**{**GOOD, **changes}))
