@@ -161,6 +161,13 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and _equal(_as_bytes(a), _as_bytes(b))
 
 
+def differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Mask of the elements of two tensors of one shape and dtype that differ in a bit."""
+    seen, other = (bits(side.detach().resolve_conj().resolve_neg()) for side in (a, b))
+    unequal = seen != other
+    return unequal.any(-1) if a.is_complex() else unequal
+
+
 class _Span:
     """The stretch of one storage, from the first byte to the last, that some tensors lie in."""
 

@@ -83,9 +83,8 @@ def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signatu
         session.note_failure(f"{msg}: {error}" if msg else str(error))
         ending.install()
         raise
-    tamper = sessions.current().tamper
-    if tamper is not None:
-        tamper.compared(Compared(verdict, whole, mask))
+    if session.tamper is not None:
+        session.tamper.compared(Compared(verdict, whole, mask))
     _record(verdict, msg, log=printLog)
     if not verdict.passed:
         saved.save_pair(session, msg, a, b)

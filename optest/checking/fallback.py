@@ -117,7 +117,7 @@ def _equal(a: torch.Tensor | None, scratch: _Scratch, bounds: Bounds) -> list[fl
     if not _ordinary(a, square, 0.0):
         return None
     peak = float(torch.abs(a, out=scratch.first(a.numel())[1]).amax()) if bounds.peak else 0.0
-    return _alike(square, peak)
+    return [0, 0, 0, 0, 0, 0, 0, 0, square, 0.0, 0.0, peak, -math.inf]
 
 
 def _sparse(
@@ -128,22 +128,13 @@ def _sparse(
     places = None if words is None else reader.differing(*words)
     if words is None or places is None or places.numel() > words[0].numel() // _FEW:
         return None
-    a = reader.reference(*part)
-    square = float(torch.dot(a, a))
-    if not _ordinary(a, square, 0.0):
-        return None
-    peak = float(torch.abs(a, out=scratch.first(a.numel())[1]).amax()) if bounds.peak else 0.0
-    if not places.numel():
-        return _alike(square, peak)
+    whole = _equal(reader.reference(*part), scratch, bounds)
+    if whole is None or not places.numel():
+        return whole
     row = _usual(lambda: reader.few(words, places), scratch, bounds)
     if row is not None:
-        row[_SQUARE], row[_PEAK] = square, peak
+        row[_SQUARE], row[_PEAK] = whole[_SQUARE], whole[_PEAK]
     return row
-
-
-def _alike(square: float, peak: float) -> list[float]:
-    """The row of a stretch that is equal on both sides."""
-    return [0, 0, 0, 0, 0, 0, 0, 0, square, 0.0, 0.0, peak, -math.inf]
 
 
 def _joined(rows: list[list[float]]) -> list[float]:

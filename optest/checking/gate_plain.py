@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from optest import tensors
 from optest.checking.gate import COLUMNS, Allclose, Gate, GateTable, Judged, SameBits
 from optest.checking.reader import BlockReader
 from optest.checking.rule import Values
 from optest.checking.table import block_of
-from optest.tensors import bits
 
 _BLOCK = 1 << 16
 _GPU_BLOCK = 1 << 22
@@ -117,7 +117,7 @@ class GateWalk:
         differ = torch.zeros(stop - start, dtype=torch.bool, device=pair.a.device)
         for at, a, b in pair.rectangles(start, stop):
             place = slice(at - start, at - start + a.numel())
-            differ[place] = _differ(a, b).reshape(-1)
+            differ[place] = tensors.differ(a, b).reshape(-1)
         if self.gate.rows is not None:
             differ &= ~self._mapped(start, stop)
         return differ
@@ -143,9 +143,3 @@ class GateWalk:
         assert rows is not None
         position = torch.arange(start, stop, device=rows.mapped.device)
         return rows.mapped[position // rows.width].bool()
-
-
-def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    seen, other = (bits(side.resolve_neg().resolve_conj()) for side in (a, b))
-    differ = seen != other
-    return differ.any(-1) if a.is_complex() else differ

@@ -80,7 +80,7 @@ class FreshInputs(TorchFunctionMode):
             return func(*args, **kwargs)
 
         now = generator.get_state()
-        before, ahead = self._states(generator)
+        before, ahead = self._states(generator, now)
         if func in _DRAW_ONCE:
             result = draw()
             if torch.equal(generator.get_state(), ahead):
@@ -110,9 +110,10 @@ class FreshInputs(TorchFunctionMode):
         finally:
             self.__enter__()
 
-    def _states(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """The state of the first pass and that of this one."""
-        now = generator.get_state()
+    def _states(
+        self, generator: torch.Generator, now: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The state of the first pass and that of this one, whose generator is in state ``now``."""
         first = self._first.get(_key(now))
         if first is not None:
             return first, now

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from optest.guards.finding import Finding
-from optest.tensors import bits, same_bytes
+from optest.tensors import differ, same_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,4 @@ def differing_elements(a: torch.Tensor, b: torch.Tensor) -> int:
         return max(a.numel(), b.numel())
     if same_bytes(a, b):
         return 0
-    plain = [bits(t.detach().resolve_conj().resolve_neg()) for t in (a, b)]
-    unequal = plain[0] != plain[1]
-    return int((unequal.any(-1) if a.is_complex() else unequal).sum())
+    return int(differ(a, b).sum())

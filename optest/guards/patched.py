@@ -61,9 +61,8 @@ class _Held:
             found = getattr(self._owner, name, None)
             if found is not value and not _may_wrap(found):
                 return replaced(f"{self._where}.{name}", found)
-        self._values = self._read(
-            self._owner
-        )  # wrapped by torch or by us: so it stands from now on
+        # Wrapped by torch or by us: so it stands from now on.
+        self._values = self._read(self._owner)
         return None
 
 
