@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from aiter_ref.cost import Cost
+
 
 def reshape_and_cache(
     key: torch.Tensor,
@@ -29,3 +31,12 @@ def reshape_and_cache(
     where = (slots // block_size, slots % block_size)
     key_cache[where] = key[keep]
     value_cache[where] = value[keep]
+
+
+def reshape_and_cache_cost(tokens: int, valid: int, width: int, itemsize: int) -> Cost:
+    """Of ``reshape_and_cache``: nothing is computed; keys and values are read and written.
+
+    ``valid`` of the ``tokens`` slots are not negative; ``width`` is heads times head size.
+    """
+    slots = 8 * tokens
+    return Cost(0, 2 * 2 * valid * width * itemsize + slots)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from aiter_ref.cost import Cost
+
 
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """``x / sqrt(mean(x**2) + eps) * weight`` over the last axis.
@@ -30,3 +32,13 @@ def fused_add_rmsnorm(
 def _normalised(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     mean_square = x.square().mean(dim=-1, keepdim=True)
     return x * torch.rsqrt(mean_square + eps) * weight.float()
+
+
+def rmsnorm_cost(m: int, n: int, itemsize: int) -> Cost:
+    """Of ``rmsnorm`` of [m, n]: square and add; times the inverse root, times the weight."""
+    return Cost(4 * m * n, (2 * m * n + n) * itemsize)
+
+
+def fused_add_rmsnorm_cost(m: int, n: int, itemsize: int) -> Cost:
+    """Of ``fused_add_rmsnorm`` of [m, n]: one more addition, two more matrices."""
+    return Cost(5 * m * n, (4 * m * n + n) * itemsize)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import torch
 
+from aiter_ref.cost import Cost
+
 
 def dtype_max(quant_dtype: torch.dtype) -> float:
     """Largest finite value of a floating ``quant_dtype``, or of an integer one.
@@ -98,3 +100,14 @@ def _cast(scaled: torch.Tensor, quant_dtype: torch.dtype) -> torch.Tensor:
     if not quant_dtype.is_floating_point:
         clamped = clamped.round()
     return clamped.to(quant_dtype)
+
+
+def quant_cost(
+    x: torch.Tensor, quant_dtype: torch.dtype, scales: torch.Tensor, *, dynamic: bool
+) -> Cost:
+    """Of quantising ``x`` with ``scales``: a division and a clamp on both sides an element.
+
+    A dynamic scale also takes the magnitude and the maximum.
+    """
+    nbytes = x.numel() * (x.element_size() + quant_dtype.itemsize) + scales.nbytes
+    return Cost((5 if dynamic else 3) * x.numel(), nbytes)

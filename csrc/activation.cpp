@@ -43,34 +43,25 @@ void activate(const Tensor& out, const Tensor& x, Kernel kernel) {
                     });
 }
 
-// The kernel for x's dtype.
-Kernel pick(const Tensor& x, Kernel bf16, Kernel fp16, Kernel fp32) {
-  switch (x.scalar_type()) {
-    case ScalarType::BFloat16:
-      return bf16;
-    case ScalarType::Half:
-      return fp16;
-    default:
-      return fp32;
-  }
-}
-
 void silu_and_mul(Tensor out, Tensor x) {
   check_shapes(out, x);
-  activate(out, x, pick(x, OPTEST_SELECT(silu_row<Bf16>), OPTEST_SELECT(silu_row<Fp16>),
-                        OPTEST_SELECT(silu_row<float>)));
+  activate(out, x, by_float_dtype("x", x, [](auto element) {
+    return OPTEST_SELECT(silu_row<decltype(element)>);
+  }));
 }
 
 void gelu_and_mul(Tensor out, Tensor x) {
   check_shapes(out, x);
-  activate(out, x, pick(x, OPTEST_SELECT(gelu_row<Bf16>), OPTEST_SELECT(gelu_row<Fp16>),
-                        OPTEST_SELECT(gelu_row<float>)));
+  activate(out, x, by_float_dtype("x", x, [](auto element) {
+    return OPTEST_SELECT(gelu_row<decltype(element)>);
+  }));
 }
 
 void gelu_tanh_and_mul(Tensor out, Tensor x) {
   check_shapes(out, x);
-  activate(out, x, pick(x, OPTEST_SELECT(gelu_tanh_row<Bf16>), OPTEST_SELECT(gelu_tanh_row<Fp16>),
-                        OPTEST_SELECT(gelu_tanh_row<float>)));
+  activate(out, x, by_float_dtype("x", x, [](auto element) {
+    return OPTEST_SELECT(gelu_tanh_row<decltype(element)>);
+  }));
 }
 
 }  // namespace

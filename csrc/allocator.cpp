@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 namespace optest {
@@ -53,6 +55,24 @@ GuardedBlocks& blocks() {
 
 c10::Allocator* inner = nullptr;
 
+// From this size on a second thread pays for itself: the pages of so large a block are met here for
+// the first time, which costs more than writing them.
+constexpr size_t kShared = size_t{8} << 20;
+
+void fill(char* data, int byte, size_t nbytes) {
+  const size_t half = nbytes < kShared ? 0 : nbytes / 2;
+  std::thread other;
+  if (half != 0) {
+    try {
+      other = std::thread([=] { std::memset(data, byte, half); });
+    } catch (const std::system_error&) {  // no thread to be had: this one fills it all
+    }
+  }
+  const size_t from = other.joinable() ? half : 0;
+  std::memset(data + from, byte, nbytes - from);
+  if (other.joinable()) other.join();
+}
+
 // Frees what this allocator handed out, guarded or not.
 void release(void* data) {
   if (!blocks().release(data)) inner->raw_deleter()(data);
@@ -81,7 +101,7 @@ class GuardingAllocator final : public c10::Allocator {
     c10::DataPtr memory = now.guard() == Guard::kNone || nbytes > kMost
                               ? inner->allocate(nbytes)
                               : handed_out(guarded(nbytes, now.guard()));
-    if (now.poisons()) std::memset(memory.get(), now.poison(), nbytes);
+    if (now.poisons()) fill(static_cast<char*>(memory.get()), now.poison(), nbytes);
     return memory;
   }
 

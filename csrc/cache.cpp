@@ -39,13 +39,6 @@ struct Copy {
   }
 };
 
-void check_last_stride(const char* name, const Tensor& tensor) {
-  const int64_t last = tensor.dim() - 1;
-  check(tensor.numel() == 0 || tensor.size(last) == 1 || tensor.stride(last) == 1, name,
-        " has stride ", tensor.stride(last),
-        " in its last dimension, expected 1: make it contiguous there");
-}
-
 void check_pair(const char* name, const Tensor& rows, const char* cache_name,
                 const Tensor& cache) {
   check_float_dtype(name, rows);
@@ -55,8 +48,8 @@ void check_pair(const char* name, const Tensor& rows, const char* cache_name,
   check(cache.dim() == 4 && cache.size(2) == rows.size(1) && cache.size(3) == rows.size(2),
         cache_name, " has shape ", shape_of(cache), ", expected [blocks, block_size, ",
         rows.size(1), ", ", rows.size(2), "]");
-  check_last_stride(name, rows);
-  check_last_stride(cache_name, cache);
+  check_dense_last(name, rows);
+  check_dense_last(cache_name, cache);
 }
 
 Copy make_copy(const Tensor& rows, const Tensor& cache) {

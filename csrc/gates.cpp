@@ -7,69 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "optest/gate_row.h"
 #include "optest/isa.h"
 #include "optest/parallel.h"
 #include "optest/tensor.h"
 #include "optest/types.h"
 #include "optest/walk.h"
-
-namespace optest {
-
-// atol and rtol, or the threshold of relative differences and the floor of their denominators.
-struct GateBounds {
-  double first;
-  double second;
-  bool ignore_nan;
-};
-
-// The columns of checking/gate.py, in that order.
-struct GateRow {
-  double bad = 0;
-  double nan_actual = 0;
-  double inf_actual = 0;
-  double nan_expected = 0;
-  double inf_expected = 0;
-  double ignored = 0;
-  double worst = 0;
-  double changed = 0;
-};
-constexpr int64_t kGateColumns = sizeof(GateRow) / sizeof(double);
-
-constexpr int64_t kMostThresholds = 32;
-struct SpreadThresholds {
-  int64_t n;
-  float level[kMostThresholds];
-  float floor[kMostThresholds];
-};
-
-// A bin for each bf16 number that is not negative; what one thread has counted.
-constexpr int64_t kBins = 1 << 15;
-constexpr uint32_t kCopyBits = 1;
-constexpr uint32_t kCopies = 1 << kCopyBits;  // of each bin, side by side
-struct SpreadPart {
-  uint32_t* absolute;
-  uint32_t* relative;
-  uint32_t* expected;
-  int64_t equal = 0;
-  int64_t left_out = 0;  // of the bins: not finite, or padding
-  int64_t padded = 0;
-  int64_t nan_actual = 0;
-  int64_t inf_actual = 0;
-  int64_t nan_expected = 0;
-  int64_t inf_expected = 0;
-  double sum_difference = 0;
-  double sum_expected = 0;
-  double sum_actual = 0;
-  double sum_product = 0;
-  double sum_magnitude = 0;
-  float max_abs = 0;
-  float max_relative = 0;
-  float max_expected = 0;
-  int64_t above[kMostThresholds] = {};
-  float worst[kMostThresholds] = {};
-};
-
-}  // namespace optest
 
 #define OPTEST_KERNELS "../../gates_kernels.inl"
 #include "optest/each_isa.h"
@@ -104,33 +47,26 @@ GateKernel gate_kernel_of(int64_t rule) {
 GateKernel gate_kernel(const Tensor& tensor, int64_t rule) {
   check(rule >= 0 && rule <= 2, "rule is ", rule, ", expected 0, 1 or 2");
   if (rule == 2) return unequal_kernel(tensor);
-  check_float_dtype("actual", tensor);
-  switch (tensor.scalar_type()) {
-    case ScalarType::BFloat16:
-      return gate_kernel_of<Bf16>(rule);
-    case ScalarType::Half:
-      return gate_kernel_of<Fp16>(rule);
-    default:
-      return gate_kernel_of<float>(rule);
-  }
+  return by_float_dtype("actual", tensor, [rule](auto element) {
+    return gate_kernel_of<decltype(element)>(rule);
+  });
 }
 
 SpreadKernel spread_kernel(const Tensor& tensor) {
-  check_float_dtype("actual", tensor);
-  switch (tensor.scalar_type()) {
-    case ScalarType::BFloat16:
-      return OPTEST_SELECT(spread_run<Bf16>);
-    case ScalarType::Half:
-      return OPTEST_SELECT(spread_run<Fp16>);
-    default:
-      return OPTEST_SELECT(spread_run<float>);
-  }
+  return by_float_dtype("actual", tensor, [](auto element) {
+    return OPTEST_SELECT(spread_run<decltype(element)>);
+  });
 }
 
 // Row i of a [rows, width] pair is judged by the rule where mapped[i] is set, else by its bits.
 struct Mapped {
   const uint8_t* flags = nullptr;
   int64_t width = 0;
+
+  // The end of the rows from `row` on that are judged as it is, `last` at most.
+  int64_t alike(int64_t row, int64_t last) const {
+    return std::find(flags + row, flags + last, static_cast<uint8_t>(!flags[row])) - flags;
+  }
 };
 
 Mapped checked_mapped(const std::optional<Tensor>& mapped, const Tensor& actual, int64_t block) {
@@ -172,8 +108,11 @@ void gate_scan(Tensor actual, Tensor expected, int64_t rule, double first, doubl
       if (pool.flags == nullptr) {
         judge(i * block, end, kernel, &row);
       } else {
-        for (int64_t at = i * block; at < end; at += pool.width) {
-          judge(at, at + pool.width, pool.flags[at / pool.width] ? kernel : unequal, &row);
+        for (int64_t at = i * block; at < end;) {
+          const int64_t from = at / pool.width;
+          const int64_t to = pool.alike(from, end / pool.width);
+          judge(at, to * pool.width, pool.flags[from] ? kernel : unequal, &row);
+          at = to * pool.width;
         }
       }
       out[i] = row;
@@ -274,14 +213,10 @@ SpreadThresholds checked_thresholds(const Tensor& thresholds) {
             thresholds.size(1) <= kMostThresholds,
         "thresholds has shape ", shape_of(thresholds), ", expected contiguous [2, n], n <= ",
         kMostThresholds);
-  SpreadThresholds made{thresholds.size(1), {}, {}};
+  const int64_t n = thresholds.size(1);
   const auto* const values = static_cast<const float*>(thresholds.data_ptr());
-  for (int64_t t = 0; t < made.n; ++t) {
-    made.level[t] = values[t];
-    made.floor[t] = values[made.n + t];
-    check(t == 0 || made.level[t] >= made.level[t - 1], "thresholds must ascend");
-  }
-  return made;
+  check(std::is_sorted(values, values + n), "thresholds must ascend");
+  return {n, values, values + n};
 }
 
 void check_room(const char* name, const Tensor& room, ScalarType dtype, int64_t rows,

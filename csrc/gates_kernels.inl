@@ -83,10 +83,11 @@ OPTEST_INLINE M is_infinite(F value) { return without(is_wild(value), is_nan(val
 
 // ---- memory ---------------------------------------------------------------------------------------
 
-template <class T>
-OPTEST_INLINE void ask_for(const T* from) {
-  const char* at = reinterpret_cast<const char*>(from) + kAhead;
-  for (size_t line = 0; line < kPair * sizeof(T); line += 64) __builtin_prefetch(at + line);
+// The cache lines that kBytes take, kAhead bytes further on.
+template <size_t kBytes>
+OPTEST_INLINE void ask_for(const void* from) {
+  const char* at = static_cast<const char*>(from) + kAhead;
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(at + line);
 }
 
 // Calls body(a, e, n) for stretches of adjacent values of a run, gathered where they are not adjacent.
@@ -252,8 +253,8 @@ OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, const GateBoun
   GateVectors found;
   int64_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    ask_for(pa + i);
-    ask_for(pe + i);
+    ask_for<kPair * sizeof(T)>(pa + i);
+    ask_for<kPair * sizeof(T)>(pe + i);
     const Pair a = load_pair(pa + i);
     const Pair e = load_pair(pe + i);
     judge<kIgnoreNan>(a.a, e.a, &rule, &found);
@@ -305,6 +306,8 @@ static void unequal_run(const PairRun& run, const GateBounds&, GateRow* row) {
     while (i + kEach <= n) {
       V lanes{};
       for (int k = 0; k < kMost && i + kEach <= n; ++k, i += kEach) {
+        ask_for<sizeof(V)>(a + i);
+        ask_for<sizeof(V)>(e + i);
         lanes -= load_raw<V>(a + i) != load_raw<V>(e + i);
       }
       for (int lane = 0; lane < kEach; ++lane) unequal += lanes[lane];
@@ -319,64 +322,107 @@ static void unequal_run(const PairRun& run, const GateBounds&, GateRow* row) {
 typedef float H __attribute__((vector_size(kLanes * 2)));
 typedef double D __attribute__((vector_size(kLanes * 4)));
 
+#if defined(OPTEST_ISA_AVX512)
+OPTEST_INLINE D fma(D a, D b, D c) {
+  return (D)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+OPTEST_INLINE D low_doubles(F value) {
+  return (D)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)value));
+}
+OPTEST_INLINE D high_doubles(F value) {
+  return (D)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)value, 1));
+}
+#elif defined(OPTEST_ISA_AVX2)
+OPTEST_INLINE D fma(D a, D b, D c) {
+  return (D)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+OPTEST_INLINE D low_doubles(F value) {
+  return (D)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)value));
+}
+OPTEST_INLINE D high_doubles(F value) {
+  return (D)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)value, 1));
+}
+#else
+OPTEST_INLINE D fma(D a, D b, D c) { return a * b + c; }
 OPTEST_INLINE D low_doubles(F value) { return __builtin_convertvector(load_raw<H>(&value), D); }
 OPTEST_INLINE D high_doubles(F value) {
   return __builtin_convertvector(load_raw<H>(reinterpret_cast<const char*>(&value) + sizeof(H)), D);
 }
+#endif
 OPTEST_INLINE double sum_of_doubles(D value) {
   double sum = 0;
   for (int lane = 0; lane < kLanes / 2; ++lane) sum += value[lane];
   return sum;
 }
 
-struct SpreadVectors {
+struct SumVectors {
   D difference{};
   D expected{};
   D actual{};
   D product{};
   D magnitude{};
-  U max_abs{};
-  U max_relative{};
-  U max_expected{};
 
+  // e is not negative.
   OPTEST_INLINE void add(D a, D e) {
     const D apart = a - e;
-    difference += apart * apart;
-    expected += e * e;
-    actual += a * a;
-    product += a * e;
-    magnitude += e < 0 ? -e : e;
+    difference = fma(apart, apart, difference);
+    expected = fma(e, e, expected);
+    actual = fma(a, a, actual);
+    product = fma(a, e, product);
+    magnitude += e;
   }
 };
 
 struct AboveVectors {
   I count[kMostThresholds] = {};
   U worst[kMostThresholds] = {};
+  U worst_low[kMostThresholds] = {};  // |a - e| where the floor is what it is divided by
 };
 
-// The upper half of a fp32 pattern: a bin for each bf16 number. Neighbouring lanes count in copies of
-// their own, so that equal values need not wait for each other.
-OPTEST_INLINE void put_in(uint32_t* bins, F values) {
-  constexpr int kShift = 16 - kCopyBits;
-  alignas(64) uint32_t at[kLanes];
-  store_raw(at, (U)values >> kShift & ~(kCopies - 1));
-  for (int lane = 0; lane < kLanes; ++lane) ++bins[at[lane] + (lane & (kCopies - 1))];
-}
+// Counts vectors of values by the upper halves of their fp32 patterns: a bin for each bf16 number. Each
+// vector is counted when the next one comes. A machine holds a count back until it knows the place of
+// every earlier one, since both may have the same: counted at once, each vector would wait for the
+// division of the one before it. Neighbouring lanes count in copies of their own, so that equal values
+// need not wait for each other.
+class Tally {
+ public:
+  explicit Tally(uint32_t* bins) : bins_(bins) {}
+
+  OPTEST_INLINE void put(F values) {
+    constexpr int kShift = 16 - kCopyBits;
+    finish();
+    store_raw(at_, (U)values >> kShift & ~(kCopies - 1));
+    asm("" : "+m"(at_));  // by way of memory: to take a vector apart in registers takes far longer
+    holds_ = true;
+  }
+  OPTEST_INLINE void finish() {
+    if (!holds_) return;
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kLanes; ++lane) ++bins_[at_[lane] + (lane & (kCopies - 1))];
+  }
+
+ private:
+  alignas(64) uint32_t at_[kLanes];
+  bool holds_ = false;
+  uint32_t* const bins_;
+};
 
 // relative is |a - e| / (max(|a|, |e|, 1e-6) + 1e-9): what a threshold asks for where no floor is.
 OPTEST_INLINE void count_above(F difference, F magnitude, F relative,
                                const SpreadThresholds& thresholds, AboveVectors* to) {
   for (int64_t t = 0; t < thresholds.n; ++t) {
-    const F level = splat(thresholds.level[t]);
-    const M apart = reaches(difference, level);
-    if (!any(apart)) return;  // levels ascend
-    F share = relative;
-    const F floor = splat(thresholds.floor[t]);
-    const M low = both(apart, above(floor, magnitude));
-    if (any(low)) share = pick(low, difference / (floor + 1e-9f), share);
-    const M over = both(apart, above(share, level));
+    // Levels ascend. A look at each would often guess wrong, which costs more than it saves.
+    if (t % 8 == 7 && !any(reaches(difference, splat(thresholds.level[t])))) return;
+    const M over = both(reaches(difference, splat(thresholds.least[t])),
+                        above(relative, splat(thresholds.level[t])));
     to->count[t] = count_in(to->count[t], over);
-    to->worst[t] = larger(to->worst[t], (U)only(over, share));
+    if (t >= thresholds.floored) {
+      to->worst[t] = larger(to->worst[t], (U)only(over, relative));
+      continue;
+    }
+    const M low = both(over, above(splat(thresholds.floor[t]), magnitude));
+    to->worst[t] = larger(to->worst[t], (U)only(without(over, low), relative));
+    to->worst_low[t] = larger(to->worst_low[t], (U)only(low, difference));
   }
 }
 
@@ -388,68 +434,88 @@ OPTEST_NOINLINE static void count_wild(F a, F e, SpreadPart* part) {
   part->left_out += lanes_in(either(is_wild(a), is_wild(e)));
 }
 
-OPTEST_INLINE void spread(F a, F e, const SpreadThresholds& thresholds, SpreadVectors* to,
-                          AboveVectors* above, SpreadPart* part) {
-  const M wild = either(is_wild(a), is_wild(e));
-  if (any(wild)) {
-    count_wild(a, e, part);
-    a = drop(wild, a);
-    e = drop(wild, e);
-  }
-  to->add(low_doubles(a), low_doubles(e));
-  to->add(high_doubles(a), high_doubles(e));
-  const F expected = magnitude_of(e);
-  to->max_expected = larger(to->max_expected, (U)expected);
-  put_in(part->expected, expected);
-  const F difference = magnitude_of(a - e);
-  if (!any(nonzero((U)difference))) {
-    part->equal += kLanes;
-    return;
-  }
-  const F magnitude = (F)larger((U)a & kAbs, (U)expected);
-  const F relative = difference / ((F)larger((U)magnitude, (U)splat(1e-6f)) + 1e-9f);
-  to->max_abs = larger(to->max_abs, (U)difference);
-  to->max_relative = larger(to->max_relative, (U)relative);
-  put_in(part->absolute, difference);
-  put_in(part->relative, relative);
-  count_above(difference, magnitude, relative, thresholds, above);
-}
+struct SpreadVectors {
+  SumVectors sums;
+  AboveVectors above;
+  U max_abs{};
+  U max_relative{};
+  U max_expected{};
+  Tally expected;
+  Tally absolute;
+  Tally relative;
 
-OPTEST_INLINE void keep_max(float* largest, U bits) {
-  const float value = fp32_of(largest_of(bits));
+  explicit SpreadVectors(const SpreadPart& part)
+      : expected(part.expected), absolute(part.absolute), relative(part.relative) {}
+
+  OPTEST_INLINE void add(F a, F e, const SpreadThresholds& thresholds, SpreadPart* part) {
+    const M wild = either(is_wild(a), is_wild(e));
+    if (any(wild)) {
+      count_wild(a, e, part);
+      a = drop(wild, a);
+      e = drop(wild, e);
+    }
+    a = (F)((U)a ^ ((U)e & ~kAbs));  // both signs change where e is negative: nothing here tells
+    e = magnitude_of(e);
+    sums.add(low_doubles(a), low_doubles(e));
+    sums.add(high_doubles(a), high_doubles(e));
+    max_expected = larger(max_expected, (U)e);
+    expected.put(e);
+    const F difference = magnitude_of(a - e);
+    if (!any(nonzero((U)difference))) {
+      part->equal += kLanes;
+      return;
+    }
+    const F magnitude = (F)larger(magnitude_bits(a), (U)e);
+    const F share = difference / ((F)larger((U)magnitude, (U)splat(1e-6f)) + 1e-9f);
+    max_abs = larger(max_abs, (U)difference);
+    max_relative = larger(max_relative, (U)share);
+    absolute.put(difference);
+    relative.put(share);
+    count_above(difference, magnitude, share, thresholds, &above);
+  }
+};
+
+OPTEST_INLINE void keep_max(float* largest, float value) {
   if (value > *largest) *largest = value;
 }
 
-OPTEST_NOINLINE static void add_above(const AboveVectors& found, int64_t n, SpreadPart* part) {
-  for (int64_t t = 0; t < n; ++t) {
+OPTEST_NOINLINE static void add_above(const AboveVectors& found, const SpreadThresholds& thresholds,
+                                      SpreadPart* part) {
+  for (int64_t t = 0; t < thresholds.n; ++t) {
     part->above[t] += count_of(found.count[t]);
-    keep_max(part->worst + t, found.worst[t]);
+    const float low = fp32_of(largest_of(found.worst_low[t])) / (thresholds.floor[t] + 1e-9f);
+    keep_max(part->worst + t, fp32_of(largest_of(found.worst[t])));
+    keep_max(part->worst + t, low);
   }
 }
 
 template <class T>
 static void spread_run(const PairRun& run, const SpreadThresholds& thresholds, SpreadPart* part) {
-  SpreadVectors found;
-  AboveVectors above;
+  SpreadVectors found(*part);
   stretches<T>(run, [&](const T* pa, const T* pe, int64_t n) OPTEST_LAMBDA {
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      spread(load(pa + i), load(pe + i), thresholds, &found, &above, part);
+      ask_for<kLanes * sizeof(T)>(pa + i);
+      ask_for<kLanes * sizeof(T)>(pe + i);
+      found.add(load(pa + i), load(pe + i), thresholds, part);
     }
     if (i < n) {
       const F a = load_part(pa + i, n - i);
-      spread(a, load_part(pe + i, n - i), thresholds, &found, &above, part);
+      found.add(a, load_part(pe + i, n - i), thresholds, part);
       part->left_out += kLanes - (n - i);
       part->padded += kLanes - (n - i);
     }
   });
-  add_above(above, thresholds.n, part);
-  part->sum_difference += sum_of_doubles(found.difference);
-  part->sum_expected += sum_of_doubles(found.expected);
-  part->sum_actual += sum_of_doubles(found.actual);
-  part->sum_product += sum_of_doubles(found.product);
-  part->sum_magnitude += sum_of_doubles(found.magnitude);
-  keep_max(&part->max_abs, found.max_abs);
-  keep_max(&part->max_relative, found.max_relative);
-  keep_max(&part->max_expected, found.max_expected);
+  found.expected.finish();
+  found.absolute.finish();
+  found.relative.finish();
+  add_above(found.above, thresholds, part);
+  part->sum_difference += sum_of_doubles(found.sums.difference);
+  part->sum_expected += sum_of_doubles(found.sums.expected);
+  part->sum_actual += sum_of_doubles(found.sums.actual);
+  part->sum_product += sum_of_doubles(found.sums.product);
+  part->sum_magnitude += sum_of_doubles(found.sums.magnitude);
+  keep_max(&part->max_abs, fp32_of(largest_of(found.max_abs)));
+  keep_max(&part->max_relative, fp32_of(largest_of(found.max_relative)));
+  keep_max(&part->max_expected, fp32_of(largest_of(found.max_expected)));
 }

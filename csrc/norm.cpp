@@ -14,13 +14,13 @@
 
 #define OPTEST_KERNELS "../../norm_kernels.inl"
 #include "optest/each_isa.h"
+#include "optest/columns.h"
 
 namespace optest {
 namespace {
 
 struct Kernels {
-  decltype(&portable::order_weight<float, float>) order_weight[3];  // bf16, fp16, fp32 weights
-  decltype(&portable::columns_room) columns_room;
+  decltype(&columns_of<float>) columns_of;
   decltype(&portable::sum_of_squares<float>) sum_of_squares;
   decltype(&portable::rmsnorm_row<float>) rmsnorm_row;
   decltype(&portable::fused_add_rmsnorm_row<float>) fused_add_rmsnorm_row;
@@ -28,37 +28,12 @@ struct Kernels {
 
 template <class T>
 Kernels kernels_of() {
-  return {{OPTEST_SELECT(order_weight<T, Bf16>), OPTEST_SELECT(order_weight<T, Fp16>),
-           OPTEST_SELECT(order_weight<T, float>)},
-          OPTEST_SELECT(columns_room),
-          OPTEST_SELECT(sum_of_squares<T>),
-          OPTEST_SELECT(rmsnorm_row<T>),
+  return {columns_of<T>, OPTEST_SELECT(sum_of_squares<T>), OPTEST_SELECT(rmsnorm_row<T>),
           OPTEST_SELECT(fused_add_rmsnorm_row<T>)};
 }
 
 Kernels kernels_for(const Tensor& x) {
-  check_float_dtype("x", x);
-  switch (x.scalar_type()) {
-    case ScalarType::BFloat16:
-      return kernels_of<Bf16>();
-    case ScalarType::Half:
-      return kernels_of<Fp16>();
-    default:
-      return kernels_of<float>();
-  }
-}
-
-// The weight in fp32, in the order in which the kernels take the columns of a row.
-std::vector<float> columns_of(const Kernels& kernels, const Tensor& weight, int64_t length) {
-  check_float_dtype("weight", weight);
-  check(weight.dim() == 1 && weight.size(0) == length, "weight has shape ", shape_of(weight),
-        ", expected [", length, "], the last dimension of x");
-  check(weight.is_contiguous(), "weight has strides, expected a contiguous tensor");
-  std::vector<float> columns(static_cast<size_t>(kernels.columns_room(length)));
-  const ScalarType dtype = weight.scalar_type();
-  const int kind = dtype == ScalarType::BFloat16 ? 0 : dtype == ScalarType::Half ? 1 : 2;
-  kernels.order_weight[kind](weight.data_ptr(), columns.data(), length);
-  return columns;
+  return by_float_dtype("x", x, [](auto element) { return kernels_of<decltype(element)>(); });
 }
 
 void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
@@ -67,7 +42,7 @@ void rmsnorm(Tensor out, Tensor x, Tensor weight, double eps) {
   check_dtype("out", out, x.scalar_type());
   const Rows from("x", x);
   const Rows to("out", out);
-  const std::vector<float> columns = columns_of(kernels, weight, from.length());
+  const std::vector<float> columns = kernels.columns_of("weight", weight, from.length());
   const bool past_caches = goes_past_caches(to.bytes());
   parallel_rows(from.count(), from.row_bytes(), [&](int64_t begin, int64_t end) {
     float squares = kernels.sum_of_squares(from.row(begin), from.length());
@@ -86,7 +61,7 @@ void fused_add_rmsnorm(Tensor x, Tensor residual, Tensor weight, double eps) {
   check_dtype("residual", residual, x.scalar_type());
   const Rows in("x", x);
   const Rows sum("residual", residual);
-  const std::vector<float> columns = columns_of(kernels, weight, in.length());
+  const std::vector<float> columns = kernels.columns_of("weight", weight, in.length());
   parallel_rows(in.count(), 2 * in.row_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       kernels.fused_add_rmsnorm_row(in.row(i), sum.row(i), columns.data(), in.length(),

@@ -2,24 +2,14 @@
 
 #include "optest/vec.inl"
 
+#include "optest/columns.inl"
+
 template <class In, class T>
 OPTEST_INLINE void normalise(In in, T* out, const float* weight, int64_t n, float eps, float squares,
                              bool past_caches) {
   const F factor = splat(1.0f / std::sqrt(squares / static_cast<float>(n) + eps));
   const auto scaled = [=](F v, F w) OPTEST_LAMBDA { return v * factor * w; };
   map<T>(out, n, past_caches, scaled, in, Columns{weight});
-}
-
-// Elements that the weight of a row of n must have room for.
-inline int64_t columns_room(int64_t n) { return (n + kPair - 1) / kPair * kPair; }
-
-// A weight of dtype W as the Columns of rows of T, every NaN a plain one (see round_to_bf16).
-template <class T, class W>
-void order_weight(const void* weight, float* columns, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = load_part(static_cast<const W*>(weight) + i, 1)[0];
-    columns[order_as<T>(i)] = value == value ? value : NAN;
-  }
 }
 
 template <class T>

@@ -53,16 +53,8 @@ Kernels kernels_from(const Tensor& out) {
 }
 
 Kernels kernels_for(const Tensor& out, const Tensor& x) {
-  check_float_dtype("x", x);
   check_same_shape("out", out, x);
-  switch (x.scalar_type()) {
-    case ScalarType::BFloat16:
-      return kernels_from<Bf16>(out);
-    case ScalarType::Half:
-      return kernels_from<Fp16>(out);
-    default:
-      return kernels_from<float>(out);
-  }
+  return by_float_dtype("x", x, [&](auto element) { return kernels_from<decltype(element)>(out); });
 }
 
 float* scales_of(const char* name, const Tensor& scales, int64_t count, const char* one_for) {

@@ -56,9 +56,7 @@ def test_act_and_mul(m, d, act, dtype):
         compiled = ops.inductor.compiled(into_buffer, f"{act}_and_mul {dtype}")
         candidates["inductor"] = lambda x, y: compiled(x, y, act)
 
-    # exp or erf or tanh counted as one, then what surrounds it and the product.
-    flops = m * d * {"silu": 4, "gelu": 5, "gelu_tanh": 9}[act]
-    nbytes = 3 * m * d * x.element_size()
+    flops, nbytes = ref.act_and_mul_cost(m, d, act, x.element_size())
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():

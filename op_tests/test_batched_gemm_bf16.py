@@ -61,8 +61,7 @@ def test_batched_gemm(b, m, n, k, dtype, layout):
     if ops.own_kernel() == "triton":  # on a CPU the wrapper is torch.bmm itself
         candidates["triton"] = lambda x, w, y: ops.batched_gemm.batched_gemm_bf16(x, w, out=y)
 
-    flops = 2 * b * m * n * k
-    nbytes = (b * m * k + b * n * k + b * m * n) * x.element_size()
+    flops, nbytes = ref.gemm_cost(m, n, k, x.element_size(), batch=b)
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():

@@ -47,8 +47,7 @@ def test_gemm(m, n, k, dtype):
     if ops.own_kernel() == "triton":  # on a CPU the wrapper is torch.mm itself
         candidates["triton"] = lambda x, w, y: ops.gemm.gemm_a16w16(x, w, out=y)
 
-    flops = 2 * m * n * k
-    nbytes = (m * k + n * k + m * n) * x.element_size()
+    flops, nbytes = ref.gemm_cost(m, n, k, x.element_size())
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():

@@ -64,8 +64,8 @@ def test_reshape_and_cache(tokens, heads, head_size, block_size, dtype):
             key, value, kc, vc, slots
         )
 
-    flops = 0  # nothing is computed
-    nbytes = 2 * 2 * valid * heads * head_size * key.element_size() + slots.nbytes
+    width = heads * head_size
+    flops, nbytes = ref.reshape_and_cache_cost(tokens, valid, width, key.element_size())
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():

@@ -63,9 +63,8 @@ def run_case(x, q_type, quant_dtype):
         compiled = ops.inductor.compiled(into_buffers, label)
         candidates["inductor"] = lambda x, q, s: compiled(x, q, s, q_type)
 
-    # Divide and clamp on both sides; a dynamic scale also takes the magnitude and the maximum.
-    flops = x.numel() * (3 if q_type == "static_per_Tensor" else 5)
-    nbytes = x.numel() * (x.element_size() + quant_dtype.itemsize) + want_scale.nbytes
+    dynamic = q_type != "static_per_Tensor"
+    flops, nbytes = ref.quant_cost(x, quant_dtype, want_scale, dynamic=dynamic)
 
     # One code apart is a near miss; more is an error. Steps are widest at the largest value.
     step = 1 if quant_dtype is dtypes.i8 else ref.dtype_max(quant_dtype) / 14

@@ -57,8 +57,7 @@ def test_rmsnorm2d(m, n, dtype):
     if get_gfx() != "cpu":  # on a CPU torch has no kernel of its own for it
         candidates["torch_rms_norm"] = lambda x, w, _: torch.nn.functional.rms_norm(x, (n,), w, EPS)
 
-    flops = 4 * m * n  # square and add; times the inverse, times the weight
-    nbytes = (2 * m * n + n) * x.element_size()
+    flops, nbytes = ref.rmsnorm_cost(m, n, x.element_size())
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():
@@ -92,8 +91,7 @@ def test_fused_add_rmsnorm2d(m, n, dtype):
         label = f"fused_add_rmsnorm {dtype}"
         candidates["inductor"] = ops.inductor.compiled(fused_add_norm, label)
 
-    flops = 5 * m * n
-    nbytes = (4 * m * n + n) * x.element_size()
+    flops, nbytes = ref.fused_add_rmsnorm_cost(m, n, x.element_size())
 
     ret = {"gfx": get_gfx()}
     for name, fn in candidates.items():

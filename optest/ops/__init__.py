@@ -3,7 +3,56 @@
 Importing this package builds nothing and imports no Triton.
 """
 
-from optest.ops import activation, batched_gemm, cache, gemm, inductor, norm, quant
+from optest.ops import (
+    activation,
+    attention,
+    batched_gemm,
+    cache,
+    cards,
+    collectives,
+    conv1d,
+    delta_rule,
+    fused_moe,
+    gemm,
+    gemm_quant,
+    inductor,
+    layernorm,
+    moe,
+    mx,
+    norm,
+    norm_quant,
+    quant,
+    rope,
+    routing,
+    sampling,
+    sdpa,
+    topk,
+)
 from optest.ops.dispatch import own_kernel
 
-__all__ = ["activation", "batched_gemm", "cache", "gemm", "inductor", "norm", "own_kernel", "quant"]
+__all__ = [
+    "activation",
+    "attention",
+    "batched_gemm",
+    "cache",
+    "cards",
+    "collectives",
+    "conv1d",
+    "delta_rule",
+    "fused_moe",
+    "gemm",
+    "gemm_quant",
+    "inductor",
+    "layernorm",
+    "moe",
+    "mx",
+    "norm",
+    "norm_quant",
+    "own_kernel",
+    "quant",
+    "rope",
+    "routing",
+    "sampling",
+    "sdpa",
+    "topk",
+]

@@ -16,6 +16,7 @@ class File:
     """One op test, parsed."""
 
     def __init__(self, path):
+        self.name = path.stem
         self.text = path.read_text()
         self.lines = self.text.splitlines()
         self.tree = ast.parse(self.text)
@@ -147,7 +148,7 @@ def test_default_shapes_name_the_model_that_they_come_from(file):
     (shapes,) = [c for c in file.calls("add_argument") if "-s" in ast.unparse(c)]
     (batch,) = [c for c in file.calls("add_argument") if "'-b'" in ast.unparse(c)] or [shapes]
     said = file.comment_before(min(shapes.lineno, batch.lineno))
-    assert re.search(r"Llama-\d|DeepSeek-V\d", said)
+    assert re.search(r"Llama-\d|DeepSeek-V\d|Mamba-\d|Qwen3", said)
     assert re.search(r"\b(is|are) (tokens|the heads)|n,k of|[Tt]okens:", said)
 
 

@@ -15,8 +15,23 @@ from optest.log import logger
 # What -s takes, where it is not m,n,k.
 FORM = {
     "test_rmsnorm2d": "m,n",
+    "test_layernorm2d": "m,n",
+    "test_rmsnorm2d_fused_add_quant": "m,n",
+    "test_smoothquant": "m,n",
+    "test_rope": "tokens,heads,kv_heads",
+    "test_fused_qk_norm_rope": "tokens,heads,kv_heads",
+    "test_topk_softmax": "m,n",
+    "test_grouped_topk": "m,n",
+    "test_sampling": "m,n",
     "test_activation": "m,d",
     "test_kvcache": "tokens,heads,head_size",
+    "test_pa_decode": "sequences,context",
+    "test_mha": "sequences,queries,keys",
+    "test_mla_decode": "sequences,context",
+    "test_fused_moe": "tokens,hidden,inter",
+    "test_causal_conv1d_update": "batch,dim",
+    "test_gated_delta_rule": "sequences,size",
+    "test_all_reduce": "m,n",
 }
 needs_csrc = pytest.mark.skipif(not native.available(), reason=str(native.why_not()))
 
@@ -114,10 +129,28 @@ WRITES = {
     ("test_quant", "quant", "dynamic_per_group_quant"): ("out", "scales"),
     ("test_rmsnorm2d", "norm", "rmsnorm"): ("out",),
     ("test_rmsnorm2d", "norm", "fused_add_rmsnorm"): (0, 1),
+    ("test_layernorm2d", "layernorm", "layernorm"): ("out",),
+    # Not its scales, which are known to a few steps of fp32: one step off is right.
+    ("test_rmsnorm2d_fused_add_quant", "norm_quant", "fused_add_rmsnorm_quant"): ("out", 1),
+    ("test_smoothquant", "norm_quant", "smoothquant"): ("out", "scales"),
+    ("test_rope", "rope", "rope"): (0, 1),
+    ("test_fused_qk_norm_rope", "rope", "fused_qk_norm_rope"): (0, 1),
     ("test_activation", "activation", "silu_and_mul"): ("out",),
     ("test_activation", "activation", "gelu_and_mul"): ("out",),
     ("test_activation", "activation", "gelu_tanh_and_mul"): ("out",),
     ("test_kvcache", "cache", "reshape_and_cache"): (2, 3),
+    ("test_pa_decode", "attention", "pa_decode"): ("out",),
+    ("test_mha", "sdpa", "mha"): ("out",),
+    ("test_mla_decode", "attention", "mla_decode"): ("out",),
+    # Not that of bf16 itself, whose roundings on the way come to more than one step.
+    ("test_fused_moe", "fused_moe", "fused_moe_a8w8"): ("out",),
+    ("test_causal_conv1d_update", "conv1d", "causal_conv1d_update"): (1, "out"),
+    # Not its states, fp32 sums in any order: one step off is right.
+    ("test_gated_delta_rule", "delta_rule", "gated_delta_rule"): ("out",),
+    ("test_topk_softmax", "routing", "topk_softmax"): ("ids",),
+    ("test_grouped_topk", "routing", "grouped_topk"): ("ids",),
+    ("test_topk_per_row", "topk", "topk_per_row"): ("out",),
+    ("test_sampling", "sampling", "sampling"): ("out",),
 }
 
 

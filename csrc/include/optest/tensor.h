@@ -3,6 +3,7 @@
 #pragma once
 
 #include "optest/abi.h"
+#include "optest/types.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
@@ -59,12 +60,33 @@ inline void check_dtype(const char* name, const Tensor& tensor, ScalarType expec
         torch::headeronly::toString(expected));
 }
 
-// The dtypes that the kernels read, in fp32 inside.
+// What body(T{}) gives, T being the kernels' own word for the dtype of a tensor: one of those that the
+// kernels read, in fp32 inside.
+template <class Body>
+auto by_float_dtype(const char* name, const Tensor& tensor, const Body& body) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::BFloat16:
+      return body(Bf16{});
+    case ScalarType::Half:
+      return body(Fp16{});
+    case ScalarType::Float:
+      return body(float{});
+    default:
+      fail(name, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
+           ", expected BFloat16, Half or Float");
+  }
+}
+
 inline void check_float_dtype(const char* name, const Tensor& tensor) {
-  const ScalarType dtype = tensor.scalar_type();
-  check(dtype == ScalarType::BFloat16 || dtype == ScalarType::Half || dtype == ScalarType::Float,
-        name, " has dtype ", torch::headeronly::toString(dtype),
-        ", expected BFloat16, Half or Float");
+  by_float_dtype(name, tensor, [](auto) {});
+}
+
+// A 0-dim tensor is dense.
+inline void check_dense_last(const char* name, const Tensor& tensor) {
+  const int64_t last = tensor.dim() - 1;
+  if (last < 0 || tensor.numel() == 0) return;
+  check(tensor.size(last) == 1 || tensor.stride(last) == 1, name, " has stride ",
+        tensor.stride(last), " in its last dimension, expected 1: make it contiguous there");
 }
 
 // A [.., length] tensor as rows of adjacent elements: leading dimensions may have any stride.
@@ -73,11 +95,8 @@ class Rows {
   // Throws where the last dimension is not dense. A 0-dim tensor is one row of one element.
   Rows(const char* name, const Tensor& tensor)
       : Rows(tensor) {
-    const int64_t last = tensor.dim() - 1;
-    check(last < 0 || tensor.numel() == 0 || length_ == 1 || tensor.stride(last) == 1, name,
-          " has stride ", last < 0 ? 1 : tensor.stride(last),
-          " in its last dimension, expected 1: make it contiguous there");
-    for (int64_t i = last - 1; i >= 0; --i) {
+    check_dense_last(name, tensor);
+    for (int64_t i = tensor.dim() - 2; i >= 0; --i) {
       add_outer(tensor.size(i), tensor.stride(i) * element_bytes_);
     }
   }

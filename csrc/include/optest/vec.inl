@@ -217,6 +217,11 @@ OPTEST_INLINE U16 round_to_fp16(F value) {
 #endif
 }
 
+// Rounded to nearest, ties to even.
+OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
+OPTEST_INLINE void store(Bf16* to, F value) { store_raw(to, low_halves(round_to_bf16(value) >> 16)); }
+OPTEST_INLINE void store(Fp16* to, F value) { store_raw(to, round_to_fp16(value)); }
+
 // ---- parts of a vector ----------------------------------------------------------------------------
 
 template <class T>
@@ -224,6 +229,22 @@ OPTEST_INLINE F load_part(const T* from, int64_t n) {
   T padded[kLanes] = {};
   std::memcpy(padded, from, static_cast<size_t>(n) * sizeof(T));
   return load(padded);
+}
+
+// The first n elements.
+template <class T>
+OPTEST_INLINE void store_part(T* to, F value, int64_t n) {
+  T padded[kLanes];
+  store(padded, value);
+  std::memcpy(to, padded, static_cast<size_t>(n) * sizeof(T));
+}
+
+// n numbers in fp32.
+template <class T>
+OPTEST_INLINE void widen(const T* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i));
+  if (i < n) store_part(to + i, load_part(from + i, n - i), n - i);
 }
 
 // ---- two vectors at a time ------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-// Two tensors of one shape and any strides, as runs along their last dimension.
+// Two tensors of one shape and any strides, as runs along their last dimension. Dimensions that follow
+// on from each other in both tensors are one.
 #pragma once
 
+#include "optest/pair_run.h"
 #include "optest/tensor.h"
 
 #include <algorithm>
@@ -9,22 +11,13 @@
 
 namespace optest {
 
-// n values of either side, at fixed steps in bytes.
-struct PairRun {
-  const char* a;
-  const char* b;
-  int64_t a_step;
-  int64_t b_step;
-  int64_t n;
-};
-
 class Walk {
  public:
   Walk(const Tensor& a, const Tensor& b)
       : a_(static_cast<const char*>(a.data_ptr())), b_(static_cast<const char*>(b.data_ptr())) {
     const int64_t size = static_cast<int64_t>(a.element_size());
     for (int64_t i = 0; i < a.dim(); ++i) {
-      dims_.push_back({a.size(i), a.stride(i) * size, b.stride(i) * size});
+      add({a.size(i), a.stride(i) * size, b.stride(i) * size});
     }
     if (dims_.empty()) dims_.push_back({1, size, size});
   }
@@ -54,6 +47,14 @@ class Walk {
     int64_t a;  // bytes
     int64_t b;
   };
+
+  void add(const Dim& dim) {
+    if (!dims_.empty() && dims_.back().a == dim.a * dim.size && dims_.back().b == dim.b * dim.size) {
+      dims_.back() = {dims_.back().size * dim.size, dim.a, dim.b};
+    } else {
+      dims_.push_back(dim);
+    }
+  }
 
   const char* a_;
   const char* b_;

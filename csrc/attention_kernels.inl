@@ -1,0 +1,351 @@
+// Attention of a few queries over tokens whose keys and values lie scattered: a softmax that is kept up
+// as tiles of tokens pass by, in fp32.
+
+#include "optest/vec.inl"
+
+// ---- numbers --------------------------------------------------------------------------------------
+
+// 2^x to about an ulp, for x <= 0; what lies below 2^-126 comes out as that. A NaN stays one.
+OPTEST_INLINE F power_of_two(F x) {
+  constexpr float kLn2 = 0.693147181f;
+  const F from = at_least(x, splat(-126.0f));
+  const F shifted = from + 0x1.8p23f;  // rounds to an integer, which the low bits then hold
+  const F rest = (from - (shifted - 0x1.8p23f)) * kLn2;
+  F sum = splat(1.0f / 720);
+  sum = fma(sum, rest, splat(1.0f / 120));
+  sum = fma(sum, rest, splat(1.0f / 24));
+  sum = fma(sum, rest, splat(1.0f / 6));
+  sum = fma(sum, rest, splat(0.5f));
+  sum = fma(sum, rest, splat(1.0f));
+  sum = fma(sum, rest, splat(1.0f));
+  return sum * (F)(((U)shifted + 127u) << 23);
+}
+
+// Over all lanes, in a tree: a chain of scalars takes longer than the rest of a short softmax.
+OPTEST_INLINE float largest_number_of(F value) {
+#if defined(OPTEST_ISA_AVX512)
+  return _mm512_reduce_max_ps((__m512)value);
+#else
+  float largest = value[0];
+  for (int i = 1; i < kLanes; ++i) largest = value[i] > largest ? value[i] : largest;
+  return largest;
+#endif
+}
+
+OPTEST_INLINE float tree_sum_of(F value) {
+#if defined(OPTEST_ISA_AVX512)
+  return _mm512_reduce_add_ps((__m512)value);
+#else
+  return sum_of(value);
+#endif
+}
+
+// Lane i becomes the sum of rows[i].
+OPTEST_INLINE F sums_of(const F (&rows)[kLanes]) {
+#if defined(OPTEST_ISA_AVX512)
+  // Halves the rows and doubles those that share a vector, four times over.
+  F pairs[8];
+#pragma GCC unroll 16
+  for (int i = 0; i < 8; ++i) {
+    const __m512 a = (__m512)rows[2 * i], b = (__m512)rows[2 * i + 1];
+    pairs[i] = (F)_mm512_unpacklo_ps(a, b) + (F)_mm512_unpackhi_ps(a, b);
+  }
+  F fours[4];
+#pragma GCC unroll 16
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = (__m512d)pairs[2 * i], b = (__m512d)pairs[2 * i + 1];
+    fours[i] = (F)_mm512_unpacklo_pd(a, b) + (F)_mm512_unpackhi_pd(a, b);
+  }
+  F eights[2];
+#pragma GCC unroll 16
+  for (int i = 0; i < 2; ++i) {
+    const __m512 a = (__m512)fours[2 * i], b = (__m512)fours[2 * i + 1];
+    eights[i] = (F)_mm512_shuffle_f32x4(a, b, 0x88) + (F)_mm512_shuffle_f32x4(a, b, 0xdd);
+  }
+  const __m512 a = (__m512)eights[0], b = (__m512)eights[1];
+  return (F)_mm512_shuffle_f32x4(a, b, 0x88) + (F)_mm512_shuffle_f32x4(a, b, 0xdd);
+#elif defined(OPTEST_ISA_AVX2)
+  __m256 halves[2];
+#pragma GCC unroll 16
+  for (int i = 0; i < 2; ++i) {
+    const F* const four = rows + 4 * i;
+    const __m256 a = _mm256_hadd_ps((__m256)four[0], (__m256)four[1]);
+    const __m256 b = _mm256_hadd_ps((__m256)four[2], (__m256)four[3]);
+    halves[i] = _mm256_hadd_ps(a, b);
+  }
+  return (F)_mm256_permute2f128_ps(halves[0], halves[1], 0x20) +
+         (F)_mm256_permute2f128_ps(halves[0], halves[1], 0x31);
+#else
+  F sums;
+  for (int i = 0; i < kLanes; ++i) sums[i] = sum_of(rows[i]);
+  return sums;
+#endif
+}
+
+// ---- one tile -------------------------------------------------------------------------------------
+
+// Numbers that a row of n takes in fp32, in whole vectors.
+inline int64_t room_of(int64_t n) { return (n + kPair - 1) / kPair * kPair; }
+
+// Numbers of kLanes queries and tokens that one vector of scores holds: Q queries of each token.
+template <int Q>
+constexpr int kTokens = kLanes / Q;
+
+static_assert(kTileTokens % 16 == 0 && 16 % kLanes == 0, "scores of a tile fill vectors");
+
+template <class T>
+OPTEST_INLINE const T* row_of(const TokenRows& rows, int64_t token) {
+  return reinterpret_cast<const T*>(rows.base + rows.at[token]);
+}
+
+// The next tile's row of this token, asked for into the second level: a tile of all heads is more than
+// the first one holds.
+OPTEST_INLINE void ask_for_next(const TokenRows& rows, int64_t token, int64_t byte) {
+  __builtin_prefetch(rows.base + rows.next[token] + byte, 0, 2);
+}
+
+template <class T, int Q>
+OPTEST_INLINE void multiply_in(F (&sums)[kLanes], const Pair (&keys)[kTokens<Q>],
+                               const float* queries, int64_t room) {
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) {
+    const F a = load(queries + q * room);
+    const F b = load(queries + q * room + kLanes);
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens<Q>; ++t) {
+      F& sum = sums[q * kTokens<Q> + t];
+      sum = fma(keys[t].b, b, fma(keys[t].a, a, sum));
+    }
+  }
+}
+
+// scores[q][t] = query q times key t times the factor, of tokens from `begin` on. Those that fill up the last
+// vector repeat the one before `end`.
+template <class T, int Q>
+OPTEST_NOINLINE void score(const TokenRows& keys, const float* queries, int64_t n, int64_t begin,
+                           int64_t end, float factor, float (*scores)[kTileTokens]) {
+  const int64_t room = room_of(n);
+  for (int64_t first = begin; first < end; first += kTokens<Q>) {
+    const T* rows[kTokens<Q>];
+    for (int t = 0; t < kTokens<Q>; ++t) {
+      rows[t] = row_of<T>(keys, first + t < end ? first + t : end - 1);
+    }
+    F sums[kLanes];
+#pragma GCC unroll 16
+    for (F& sum : sums) sum = F{};
+    Pair pairs[kTokens<Q>];
+    int64_t i = 0;
+    for (; i + kPair <= n; i += kPair) {
+#pragma GCC unroll 16
+      for (int t = 0; t < kTokens<Q>; ++t) {
+        ask_for_next(keys, first + t, i * static_cast<int64_t>(sizeof(T)));
+        pairs[t] = load_pair(rows[t] + i);
+      }
+      multiply_in<T, Q>(sums, pairs, queries + i, room);
+    }
+    if (i < n) {
+      for (int t = 0; t < kTokens<Q>; ++t) pairs[t] = load_pair_part(rows[t] + i, n - i);
+      multiply_in<T, Q>(sums, pairs, queries + i, room);
+    }
+    float together[kLanes];
+    store_raw(together, sums_of(sums) * factor);
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+      std::memcpy(scores[q] + first, together + q * kTokens<Q>, sizeof(float) * kTokens<Q>);
+    }
+  }
+}
+
+// Turns one query's scores of `count` tokens into powers around the largest so far, brings `largest` and
+// `total` up to date, and returns what all sums before are to be multiplied by. `width` numbers, whole
+// vectors, are powers then.
+OPTEST_INLINE float to_powers(float* scores, int64_t count, int64_t width, float* largest,
+                              float* total) {
+  for (int64_t t = count; t < width; ++t) scores[t] = -INFINITY;
+  F most = load(scores);
+  for (int64_t t = kLanes; t < width; t += kLanes) most = at_least(load(scores + t), most);
+  const float found = largest_number_of(most);
+  const float now = found > *largest ? found : *largest;
+  const float before = power_of_two(splat(*largest - now))[0];
+  F sum{};
+  for (int64_t t = 0; t < width; t += kLanes) {
+    const F power = power_of_two(load(scores + t) - splat(now));
+    store_raw(scores + t, power);
+    sum += power;
+  }
+  // The powers of tokens that are not there are the smallest number, which no sum of 1 and more feels.
+  *total = *total * before + tree_sum_of(sum);
+  *largest = now;
+  return before;
+}
+
+// sums[q] = sums[q] * before[q] + the values of `count` tokens, each times its power: kPairs times kPair of
+// them from i on, or one time what is left.
+template <class T, int Q, int kPairs>
+OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kTileTokens],
+                               const float* before, int64_t i, int64_t n, int64_t count,
+                               float* sums, int64_t room) {
+  F a[Q][kPairs];
+  F b[Q][kPairs];
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPairs; ++p) {
+      const float* const from = sums + q * room + i + p * kPair;
+      a[q][p] = load(from) * splat(before[q]);
+      b[q][p] = load(from + kLanes) * splat(before[q]);
+    }
+  }
+  const bool whole = i + kPairs * kPair <= n;
+  for (int64_t t = 0; t < count; ++t) {
+    const T* const at = row_of<T>(values, t) + i;
+    Pair value[kPairs];
+#pragma GCC unroll 4
+    for (int p = 0; p < kPairs; ++p) {
+      ask_for_next(values, t, (i + p * kPair) * static_cast<int64_t>(sizeof(T)));
+      value[p] = kPairs > 1 || whole ? load_pair(at + p * kPair) : load_pair_part(at, n - i);
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) {
+      const F power = splat(powers[q][t]);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPairs; ++p) {
+        a[q][p] = fma(value[p].a, power, a[q][p]);
+        b[q][p] = fma(value[p].b, power, b[q][p]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPairs; ++p) {
+      float* const to = sums + q * room + i + p * kPair;
+      store_raw(to, a[q][p]);
+      store_raw(to + kLanes, b[q][p]);
+    }
+  }
+}
+
+// Queries whose sums fit the registers together.
+constexpr int kMostQueries = kLanes == 16 ? 8 : 4;
+
+// Of `first` to `first + Q`: their scores become powers, and these are spent on the values.
+template <class T, int Q>
+OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const Softmax& run,
+                                int64_t first, float (*scores)[kTileTokens]) {
+  float before[Q];
+  for (int q = 0; q < Q; ++q) {
+    before[q] = to_powers(scores[q], count, kTileTokens, run.largest + first + q,
+                          run.totals + first + q);
+  }
+  float* const sums = run.sums + first * run.room;
+  constexpr int kPairs = kMostQueries / Q < 4 ? kMostQueries / Q : 4;
+  int64_t i = 0;
+  for (; i + kPairs * kPair <= run.length; i += kPairs * kPair) {
+    add_columns<T, Q, kPairs>(values, scores, before, i, run.length, count, sums, run.room);
+  }
+  for (; i < run.length; i += kPair) {
+    add_columns<T, Q, 1>(values, scores, before, i, run.length, count, sums, run.room);
+  }
+}
+
+template <class T>
+OPTEST_INLINE void score_group(const TokenRows& keys, const char* packed, const Softmax& run,
+                               int64_t group, int64_t begin, int64_t end,
+                               float (*scores)[kTileTokens]) {
+  const float* const queries = reinterpret_cast<const float*>(packed);
+  const int64_t n = run.query_length, room = room_of(n);
+  int64_t q = 0;
+  for (; q + kMostQueries <= group; q += kMostQueries) {
+    score<T, kMostQueries>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+  }
+  for (; q + 4 <= group; q += 4) {
+    score<T, 4>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+  }
+  for (; q < group; ++q) {
+    score<T, 1>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+  }
+}
+
+inline int64_t score_bytes(int64_t, int64_t, const Heads& heads) {
+  return heads.count * heads.group * kTileTokens * static_cast<int64_t>(sizeof(float));
+}
+
+// One tile of tokens. Keys of all heads come first, as they follow one another in memory where a token's lie
+// side by side: 16 tokens at a time, which are whole vectors of scores.
+template <class T>
+void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const Softmax& run,
+            const Heads& heads) {
+  const auto scores = reinterpret_cast<float(*)[kTileTokens]>(run.spare);
+  const int64_t group = heads.group;
+  for (int64_t begin = 0; begin < count; begin += 16) {
+    const int64_t end = begin + 16 < count ? begin + 16 : count;
+    for (int64_t h = 0; h < heads.count; ++h) {
+      score_group<T>({keys.base + h * heads.key_step, keys.at, keys.next},
+                     run.queries + h * heads.query_step, run, group, begin, end,
+                     scores + h * group);
+    }
+  }
+  for (int64_t h = 0; h < heads.count; ++h) {
+    const TokenRows of_head{values.base + h * heads.value_step, values.at, values.next};
+    int64_t q = h * group;
+    for (; q + kMostQueries <= (h + 1) * group; q += kMostQueries) {
+      add_values<T, kMostQueries>(of_head, count, run, q, scores + q);
+    }
+    for (; q + 4 <= (h + 1) * group; q += 4) {
+      add_values<T, 4>(of_head, count, run, q, scores + q);
+    }
+    for (; q < (h + 1) * group; ++q) add_values<T, 1>(of_head, count, run, q, scores + q);
+  }
+}
+
+// ---- before and after -----------------------------------------------------------------------------
+
+inline int64_t query_bytes(int64_t count, int64_t n) {
+  return count * room_of(n) * static_cast<int64_t>(sizeof(float));
+}
+
+// Queries in fp32, in the order in which rows of T are split; zeros behind each.
+template <class T>
+void pack_queries(const QueryRows& rows, char* to) {
+  for (int64_t q = 0; q < rows.count; ++q) {
+    const T* const from = reinterpret_cast<const T*>(rows.base + q * rows.step);
+    float* const out = reinterpret_cast<float*>(to) + q * room_of(rows.length);
+    for (int64_t i = 0; i < rows.length; i += kPair) {
+      const int64_t left = rows.length - i;
+      const Pair both = left >= kPair ? load_pair(from + i) : load_pair_part(from + i, left);
+      store_raw(out + i, both.a);
+      store_raw(out + i + kLanes, both.b);
+    }
+  }
+}
+
+// The result of one query from its parts, each around its own largest score. The first part's sums are
+// overwritten.
+template <class T>
+void merge_parts(const Parts& parts, void* out, int64_t n) {
+  float largest = parts.largest[0];
+  for (int64_t p = 1; p < parts.count; ++p) {
+    const float other = parts.largest[p * parts.step];
+    largest = other > largest ? other : largest;
+  }
+  float total = 0.0f;
+  for (int64_t p = 0; p < parts.count; ++p) {
+    const float weight = std::exp2(parts.largest[p * parts.step] - largest);
+    total += parts.totals[p * parts.step] * weight;
+    const float* const from = parts.sums + p * parts.step;
+    for (int64_t i = 0; i < parts.room; i += kLanes) {
+      const F sum = p == 0 ? F{} : load(parts.sums + i);
+      store_raw(parts.sums + i, fma(load(from + i), splat(weight), sum));
+    }
+  }
+  const F factor = splat(1.0f / total);
+  const auto scaled = [=](F v) OPTEST_LAMBDA { return v * factor; };
+  map<T>(static_cast<T*>(out), n, false, scaled, Columns{parts.sums});
+}
+
+// ---- a unit of AVX-512 ----------------------------------------------------------------------------
+
+#if defined(OPTEST_ISA_AVX512)
+#include "attention_units.inl"
+#endif

@@ -1,0 +1,177 @@
+// VNNI and AMX on operands of 8 bits. Read by gemm_quant_kernels.inl, once.
+
+#include "optest/gemm_tiles.inl"
+
+// ---- VNNI -----------------------------------------------------------------------------------------
+
+// The instruction takes x without a sign: it waits as x + 128, and 128 times the sum of the weights is
+// taken off, which the same instruction counts. All sums are exact modulo 2^32, so the result is.
+struct VnniInt8 {
+  using Sum = int32_t;
+  static constexpr int64_t kBlock = kBlockBytes;
+
+  static void pack_row(const uint8_t* from, char* block, int64_t row) {
+    const __m512i signs = _mm512_set1_epi8(static_cast<char>(0x80));
+    const __m512i moved = _mm512_xor_si512(_mm512_loadu_si512(from), signs);
+    _mm512_storeu_si512(block + row * kDepth, moved);
+  }
+};
+
+template <int kRows>
+OPTEST_VNNI inline void vnni_rows(const char* x, const uint8_t* w, int64_t blocks, int32_t* sums,
+                                  bool resume) {
+  __m512i total[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    total[r] = resume ? _mm512_loadu_si512(sums + r * kTile) : _mm512_setzero_si512();
+  }
+  const __m512i offset = _mm512_set1_epi32(static_cast<int>(0x80808080u));
+  __m512i excess = _mm512_setzero_si512();
+  for (int64_t b = 0; b < blocks; ++b, x += VnniInt8::kBlock, w += kBlockBytes) {
+    __builtin_prefetch(w + 8 * kBlockBytes);
+    for (int at = 0; at < kTile; ++at) {
+      const __m512i weights = _mm512_loadu_si512(w + at * kDepth);
+      excess = _mm512_dpbusd_epi32(excess, offset, weights);
+      for (int r = 0; r < kRows; ++r) {
+        int four;
+        std::memcpy(&four, x + r * kDepth + at * 4, sizeof four);
+        total[r] = _mm512_dpbusd_epi32(total[r], _mm512_set1_epi32(four), weights);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    _mm512_storeu_si512(sums + r * kTile, _mm512_sub_epi32(total[r], excess));
+  }
+}
+
+inline void vnni_dot(const Piece& piece) {
+  for (int64_t p = 0; p < piece.panels; ++p) {
+    const uint8_t* const w = piece.w + p * piece.w_panel;
+    for (int64_t t = 0; t * kTile < piece.rows; ++t) {
+      const char* const x = piece.x + t * piece.x_tile;
+      int32_t* const sums = static_cast<int32_t*>(piece.sums) + (t * 2 + p) * kTileSums;
+      const int64_t rows = piece.rows - t * kTile;
+      if (rows > 8) {
+        vnni_rows<16>(x, w, piece.blocks, sums, piece.resume);
+      } else if (rows > 2) {
+        vnni_rows<8>(x, w, piece.blocks, sums, piece.resume);
+      } else {
+        vnni_rows<2>(x, w, piece.blocks, sums, piece.resume);
+      }
+    }
+  }
+}
+
+// ---- AMX ------------------------------------------------------------------------------------------
+
+struct AmxInt8 {
+  using Sum = int32_t;
+  static constexpr int64_t kBlock = kBlockBytes;
+
+  static void pack_row(const uint8_t* from, char* block, int64_t row) {
+    std::memcpy(block + row * kDepth, from, kDepth);
+  }
+};
+
+// Tiles 4 and 5 are x, 6 and 7 weights. A panel or a tile that is not there is taken for the one that is,
+// and its sums are not stored: the loop then has no branch.
+OPTEST_AMX inline void amx_int8_dot(const Piece& piece) {
+  const bool both_tiles = piece.rows > kTile;
+  const bool both_panels = piece.panels > 1;
+  const char* x0 = piece.x;
+  const char* x1 = both_tiles ? x0 + piece.x_tile : x0;
+  const uint8_t* w0 = piece.w;
+  const uint8_t* w1 = both_panels ? w0 + piece.w_panel : w0;
+  tile_fence();
+  load_tile_sums(static_cast<const char*>(piece.sums), piece.resume);
+  for (int64_t b = 0; b < piece.blocks; ++b) {
+    if (piece.first_use) {
+      for (int line = 0; line < kTile; ++line) {
+        __builtin_prefetch(w0 + 4 * kBlockBytes + line * 64);
+        __builtin_prefetch(w1 + 4 * kBlockBytes + line * 64);
+      }
+    }
+    _tile_loadd(4, x0, 64);
+    _tile_loadd(6, w0, 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, w1, 64);
+    _tile_dpbssd(1, 4, 7);
+    if (both_tiles) {
+      _tile_loadd(5, x1, 64);
+      _tile_dpbssd(2, 5, 6);
+      _tile_dpbssd(3, 5, 7);
+    }
+    x0 += kBlockBytes;
+    x1 += kBlockBytes;
+    w0 += kBlockBytes;
+    w1 += kBlockBytes;
+  }
+  store_tile_sums(static_cast<char*>(piece.sums), both_tiles, both_panels);
+}
+
+// e4m3 is exact in bf16.
+struct alignas(64) Bf16OfE4m3 {
+  uint8_t low[128];
+  uint8_t high[128];
+
+  Bf16OfE4m3() {
+    for (uint32_t code = 0; code < 128; ++code) {
+      const U bits = (U)decode_e4m3(U{} + code);
+      low[code] = static_cast<uint8_t>(bits[0] >> 16);
+      high[code] = static_cast<uint8_t>(bits[0] >> 24);
+    }
+  }
+};
+
+inline const Bf16OfE4m3& bf16_of_e4m3() {
+  static const Bf16OfE4m3 table;
+  return table;
+}
+
+struct AmxFp8 {
+  using Sum = float;
+  static constexpr int64_t kBlock = 2 * kBlockBytes;
+  static constexpr int64_t kWideBlock = 2 * kBlockBytes;
+
+  // The first 32 k of all rows, then the others.
+  static void pack_row(const uint8_t* from, char* block, int64_t row) {
+    const Bf16OfE4m3& table = bf16_of_e4m3();
+    char* to = block + row * 64;
+    for (int64_t i = 0; i < kDepth; ++i, to += 2) {
+      if (i == kDepth / 2) to += kBlockBytes - 64;
+      to[0] = static_cast<char>(table.low[from[i] & 0x7f]);
+      to[1] = static_cast<char>(table.high[from[i] & 0x7f] | (from[i] & 0x80));
+    }
+  }
+};
+
+struct WidenFp8 {
+  __m512i low_first, low_second, high_first, high_second;  // bytes of bf16 by the low seven bits
+  __m512i halves;  // in each four columns: the first two k of each, then the other two
+
+  OPTEST_AMX WidenFp8() {
+    const Bf16OfE4m3& table = bf16_of_e4m3();
+    low_first = _mm512_load_si512(table.low);
+    low_second = _mm512_load_si512(table.low + 64);
+    high_first = _mm512_load_si512(table.high);
+    high_second = _mm512_load_si512(table.high + 64);
+    halves = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+  }
+
+  static constexpr int64_t kPackedBlock = kBlockBytes;
+
+  OPTEST_AMX void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
+    const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
+    for (int at = 0; at < kTile; ++at, w += 64, wide += 128) {
+      const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(w), halves);
+      const __m512i low = _mm512_permutex2var_epi8(low_first, codes, low_second);
+      const __m512i high =
+          _mm512_or_si512(_mm512_permutex2var_epi8(high_first, codes, high_second),
+                          _mm512_and_si512(codes, sign));
+      _mm512_store_si512(wide, _mm512_unpacklo_epi8(low, high));
+      _mm512_store_si512(wide + 64, _mm512_unpackhi_epi8(low, high));
+    }
+  }
+};
+
+OPTEST_AMX inline void amx_fp8_dot(const Piece& piece) { amx_bf16_dot<WidenFp8>(piece); }

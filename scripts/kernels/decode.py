@@ -1,0 +1,90 @@
+"""Attention of one token a sequence, over a paged cache."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from kernels.contest import Contest, Makers, against_torch
+from kernels.inputs import random_rows, rows_of
+from optest import native
+
+SHARE_OF_COPY, OF_EAGER = 0.7, 3.0
+
+
+def ragged_lengths(sequences: int, longest: int) -> torch.Tensor:
+    """From half of the longest on."""
+    return torch.randint(longest // 2, longest + 1, (sequences,), dtype=torch.int32)
+
+
+def mask_of(lengths: torch.Tensor, longest: int) -> torch.Tensor:
+    return (torch.arange(longest) < lengths.unsqueeze(1))[:, None, None]
+
+
+def gather_sdpa(
+    q: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    tables: torch.Tensor,
+    mask: torch.Tensor,
+) -> torch.Tensor:
+    keys = key_cache[tables].flatten(1, 2).transpose(1, 2)
+    values = value_cache[tables].flatten(1, 2).transpose(1, 2)
+    made = F.scaled_dot_product_attention(
+        q.unsqueeze(2), keys, values, attn_mask=mask, enable_gqa=True
+    )
+    return made.squeeze(2)
+
+
+def pa_decode(mib: int) -> Contest:
+    """Of Llama-3-8B: 16 sequences."""
+    sequences, heads, kv_heads, size, block = 16, 32, 8, 128, 16
+    blocks = rows_of(mib, block * kv_heads * size, 0.5) // sequences
+    caches = random_rows(2 * sequences * blocks * block, kv_heads * size)
+    key_cache, value_cache = caches.view(2, sequences * blocks, block, kv_heads, size)
+    tables = torch.randperm(sequences * blocks, dtype=torch.int32).view(sequences, blocks)
+    longest = blocks * block
+    lengths = ragged_lengths(sequences, longest)
+    q = torch.randn(sequences, heads, size).bfloat16()
+    out, run = torch.empty_like(q), native.csrc("attention").pa_decode
+    operands = (q, key_cache, value_cache, tables, mask_of(lengths, longest))
+    return Contest(
+        f"{sequences}x{longest}x8x{size}",
+        int(lengths.sum()) * kv_heads * size * 4,
+        lambda: run(out, q, key_cache, value_cache, tables, lengths, size**-0.5),
+        against_torch(gather_sdpa, *operands, eager=OF_EAGER),
+        SHARE_OF_COPY,
+    )
+
+
+def mla_decode(mib: int) -> Contest:
+    """Of DeepSeek-V3: 8 sequences of an eighth of the memory, arithmetic being what takes time."""
+    sequences, heads, rank, size, block = 8, 128, 512, 576, 64
+    blocks = rows_of(mib, block * size, 1 / 8) // sequences
+    cache = random_rows(sequences * blocks * block, size).view(-1, block, size)
+    tables = torch.randperm(sequences * blocks, dtype=torch.int32).view(sequences, blocks)
+    longest = blocks * block
+    lengths = ragged_lengths(sequences, longest)
+    q = torch.randn(sequences, heads, size).bfloat16()
+    out, run = torch.empty_like(q[..., :rank]), native.csrc("attention").mla_decode
+
+    def way(
+        q: torch.Tensor, cache: torch.Tensor, tables: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        latents = cache[tables].flatten(1, 2).unsqueeze(1)
+        made = F.scaled_dot_product_attention(q.unsqueeze(1), latents, latents, attn_mask=mask)
+        return made.squeeze(1)[..., :rank]
+
+    return Contest(
+        f"{sequences}x{longest}x{heads}x{size}",
+        int(lengths.sum()) * size * 2,
+        lambda: run(out, q, cache, tables, lengths, size**-0.5),
+        against_torch(way, q, cache, tables, mask_of(lengths, longest)),
+        of_copy=0.0,
+    )
+
+
+def contests(mib: int) -> Makers:
+    return {"pa_decode": partial(pa_decode, mib), "mla_decode": partial(mla_decode, mib)}
