@@ -1,0 +1,1 @@
+"""What there is on a machine, and what will make timings unreliable there."""

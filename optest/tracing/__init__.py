@@ -1,0 +1,1 @@
+"""One case as a Chrome trace: operators, kernels, and what the harness was doing."""
