@@ -1,0 +1,1 @@
+"""Two runs side by side: what became faster, slower or wrong, and how sure that is."""

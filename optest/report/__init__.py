@@ -1,0 +1,1 @@
+"""What became of a run, for people and for continuous integration."""
