@@ -14,20 +14,19 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from optest import native
 from optest.checking import Tolerance, compare, engines
+from optest.sweep import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMPILED_BAR, PLAIN_BAR, MEMORY_BAR_MIB = 1.25, 8.0, 64
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-PEAK = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,10 @@ def make_pair(dtype: torch.dtype, n: int, share: float) -> tuple[torch.Tensor, t
 
 def peak_mib(*, reset: bool = False) -> float:
     """Peak of resident memory since the last reset; NaN where the system does not tell."""
-    if not PEAK.exists():
+    if reset and not processes.reset_peak():
         return float("nan")
-    if reset:
-        PEAK.write_text("5", encoding="ascii")
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    peak = processes.peak_bytes()
+    return float("nan") if peak is None else peak / 2**20
 
 
 def seconds_of(call: Callable[[], object]) -> float:

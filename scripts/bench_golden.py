@@ -230,13 +230,13 @@ def read_pair(check: Check) -> None:
 
 
 def comparators(elements: int, repeats: int) -> Iterator[Row]:
-    """Every comparator, equal tensors and few mismatches."""
+    """Every comparator: equal tensors, few mismatches, nothing but mismatches."""
     if not native.available():
         print(f"\nno compiled pass here: {native.why_not()}")
     for dtype in DTYPES:
-        for share in (0.0, FEW):
+        for share in (0.0, FEW, 1.0):
             expected, actual = make_pair(DTYPES[dtype], elements, share)
-            label = f"{dtype}, {share:.1%} off" if share else f"{dtype}, equal"
+            label = f"{dtype}, {100 * share:g}% off" if share else f"{dtype}, equal"
             for check in element_checks(actual, expected):
                 yield row_of(check, label, repeats)
             for check in pool_checks(actual, expected):

@@ -10,14 +10,13 @@ import argparse
 import gc
 import logging
 import os
-import statistics
-import sys
 import time
 from pathlib import Path
 
 os.environ["OPTEST_CACHE"] = "warm"
 
 import torch
+from bars import Row, finish
 
 from optest import logger
 from optest.cases import session as sessions
@@ -77,36 +76,14 @@ def main() -> None:
     for _ in range(args.repeats):
         for mode, taken in times.items():
             taken.append(ms_a_case(mode, args.cases))
-    growth = growth_a_case(10 * args.cases)
-    rows = [
-        (
-            "check mode",
-            "ms a case",
-            statistics.median(times["check"]),
-            times["check"],
-            CHECK_BAR_MS,
-        ),
-        (
-            "run mode, 101 warm calls",
-            "ms a case",
-            statistics.median(times["run"]),
-            times["run"],
-            RUN_BAR_MS,
-        ),
-        (
-            f"memory over {10 * args.cases} cases",
-            "bytes a case",
-            growth,
-            [growth],
-            GROWTH_BAR_BYTES,
-        ),
-    ]
-    print("| what | unit | median | least | most | bar | ok |\n|---|---|---:|---:|---:|---:|---|")
-    for what, unit, median, samples, bar in rows:
-        ok = "yes" if median <= bar else "NO"
-        spread = f"{min(samples):.3g} | {max(samples):.3g}"
-        print(f"| {what} | {unit} | {median:.3g} | {spread} | {bar} | {ok} |")
-    sys.exit(any(median > bar for _, _, median, _, bar in rows))
+    growth = [growth_a_case(10 * args.cases)]
+    finish(
+        [
+            Row("check mode", "ms a case", times["check"], CHECK_BAR_MS),
+            Row("run mode, 101 warm calls", "ms a case", times["run"], RUN_BAR_MS),
+            Row(f"memory over {10 * args.cases} cases", "bytes a case", growth, GROWTH_BAR_BYTES),
+        ]
+    )
 
 
 if __name__ == "__main__":

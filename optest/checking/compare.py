@@ -169,4 +169,4 @@ def _counts(table: Table, compared: int) -> Counts:
         "inf_reference",
         "inf_candidate",
     )
-    return Counts(compared, **{name: table.count(name) for name in names})
+    return Counts(compared, *map(table.count, names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +42,7 @@ class Domain:
     rules: Rules
 
 
+@functools.cache
 def domain_of(reference: torch.dtype, candidate: torch.dtype) -> Domain:
     """The domain of two dtypes of ``SUPPORTED``: the wider of both."""
     pair = {reference, candidate}

@@ -11,9 +11,10 @@ from optest.checking import rule
 from optest.checking.reader import BlockReader
 from optest.checking.rule import Values
 from optest.checking.table import COLUMNS, GROSS_FACTOR, MAXIMA, Bounds, Table, block_of
+from optest.checking.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from optest.checking.domain import Domain
     from optest.checking.pair import Pair
@@ -23,6 +24,9 @@ _LARGE, _SMALL = 1e15, 1e-15
 # Torch shares each operation out among its threads: enough for all of them, and so little that what
 # one of them works on stays in its core's cache.
 _CPU_BLOCK_BYTES_A_THREAD = 1 << 19
+# Blocks of short dtypes take more operations, most of them on few values: twice as long, they need
+# the interpreter half as often, for which workers wait.
+_SHORT, _SHORT_FACTOR = 2, 2
 _MOST_CPU_BLOCK_BYTES = 1 << 22
 _GPU_BLOCK_BYTES = 1 << 24
 # More, relative, than fp32 can be off in one fused operation.
@@ -38,29 +42,43 @@ _PART = 1 << 15
 
 def scan(pair: Pair, domain: Domain, bounds: Bounds) -> Table:
     """One row for each block, as ``Table`` describes; runs on the tensors' device."""
-    block = block_of(pair.positions, _block_bytes(pair) // (domain.compute.itemsize * pair.pack))
+    workers = _workers(pair)
+    wanted = _block_bytes(pair, workers) // (domain.compute.itemsize * pair.pack)
+    block = block_of(pair.positions, wanted)
     blocks = -(-pair.positions // block)
     rows = torch.empty((blocks, len(COLUMNS)), dtype=torch.float64, device="cpu")
     table = rows.numpy()
-    reader = BlockReader(pair, domain, block)
-    scratch = _Scratch(reader, reader.values_in(block), domain.compute)
-    row, equal = None, True
-    for number in range(blocks):
-        start, stop = number * block, min((number + 1) * block, pair.positions)
-        if equal or number % _ASK_AGAIN == 0:
-            row = _equal(reader.equal_values(start, stop), scratch, bounds)
-            equal = row is not None
-        if not equal:
-            row = _sparse(reader, (start, stop), scratch, bounds)
-        table[number] = row or _row(reader, (start, stop), scratch, bounds)
+
+    def work(numbers: Iterator[int]) -> None:
+        reader = BlockReader(pair, domain, block)
+        scratch = _Scratch(reader, reader.values_in(block), domain.compute)
+        row, equal = None, True
+        for turn, number in enumerate(numbers):
+            part = number * block, min((number + 1) * block, pair.positions)
+            if equal or turn % _ASK_AGAIN == 0:
+                row = _equal(reader.equal_values(*part), scratch, bounds)
+                equal = row is not None
+            if not equal:
+                row = _sparse(reader, part, scratch, bounds)
+            table[number] = row or _row(reader, part, scratch, bounds)
+
+    workers.run(work, blocks)
     return Table(rows, block)
 
 
-def _block_bytes(pair: Pair) -> int:
+def _workers(pair: Pair) -> Workers:
+    if pair.a.device.type != "cpu":
+        return Workers(1, 1)
+    return Workers.of(pair.positions * pair.a.dtype.itemsize)
+
+
+def _block_bytes(pair: Pair, workers: Workers) -> int:
     if pair.a.device.type != "cpu":
         return _GPU_BLOCK_BYTES
-    wanted = _CPU_BLOCK_BYTES_A_THREAD * torch.get_num_threads()
-    return 1 << (min(wanted, _MOST_CPU_BLOCK_BYTES).bit_length() - 1)
+    wanted = _CPU_BLOCK_BYTES_A_THREAD * workers.threads
+    if pair.a.dtype.itemsize <= _SHORT:
+        wanted *= _SHORT_FACTOR
+    return 1 << (min(wanted, _MOST_CPU_BLOCK_BYTES // workers.count).bit_length() - 1)
 
 
 class _Scratch:

@@ -64,6 +64,8 @@ class Tolerance:
 
 
 def _number(name: str, value: object) -> float:
+    if type(value) is float and 0.0 <= value < math.inf:  # as nearly always
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise UsageError(f"{name}={value!r}: expected a finite number of at least 0.")
     number = float(value)

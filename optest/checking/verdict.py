@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from optest.checking.tolerance import Tolerance
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Status = Literal["pass", "near", "fail"]
 Value = bool | int | float | complex
 _DEFAULT = Tolerance()
+_AS_THEY_ARE = (str, int, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,8 @@ class Verdict(float):
 
     def with_msg(self, msg: str) -> Verdict:
         """The same verdict under a name."""
+        if msg == self.finding.msg:
+            return self
         return Verdict(float(self), replace(self.finding, msg=msg))
 
     def raise_if_failed(self) -> None:
@@ -178,9 +181,7 @@ class Verdict(float):
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON-safe values: NaN, Inf and complex numbers are spelt out."""
-        record = asdict(self.finding)
-        record["tolerance"] = self.finding.tolerance.to_dict()
-        return {"value": float(self), **{key: _encode(item) for key, item in record.items()}}
+        return {"value": float(self), **_encode(self.finding)}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Verdict:
@@ -208,7 +209,11 @@ def _element(record: dict[str, Any]) -> Element:
     return Element(**{**record, "index": tuple(record["index"])})
 
 
-def _encode(value: Any) -> Any:  # noqa: ANN401 - any field of a record
+def _encode(value: Any) -> Any:  # noqa: ANN401, PLR0911 - any field of a record, one line a kind
+    if type(value) in _AS_THEY_ARE:  # as nearly always
+        return value
+    if isinstance(value, (Finding, Counts, Element, Tolerance)):
+        return {key: _encode(item) for key, item in vars(value).items()}
     if isinstance(value, complex):
         return {"complex": [_encode(value.real), _encode(value.imag)]}
     if isinstance(value, float) and not math.isfinite(value):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from optest.cases import text
 from optest.golden.scalar import ScalarSpec
 from optest.golden.spec import TensorSpec
+from optest.line import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ def kernel_name(fn: Any) -> str:  # noqa: ANN401 - of many kinds
     for _ in range(_DEEPEST):
         inner = next((getattr(found, n) for n in _NAMES if getattr(found, n, None)), None)
         if isinstance(inner, str):
-            return text.escaped(inner)
+            return escaped(inner)
         if inner is None:
             break
         found = inner

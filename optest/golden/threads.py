@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-import torch
+from contextlib import AbstractContextManager, nullcontext
 
 from optest import settings
 from optest.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from optest.timing.threads import threads
 
 OURS, UPSTREAMS = "OPTEST_GOLDEN_NUM_THREADS", "PYPTO_GOLDEN_NUM_THREADS"
 
@@ -37,15 +32,6 @@ def wanted() -> int | None:
     )
 
 
-@contextmanager
-def reference_threads(count: int | None) -> Iterator[None]:
+def reference_threads(count: int | None) -> AbstractContextManager[None]:
     """Inside, torch computes on ``count`` threads; before and after on as many as it had."""
-    if count is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return nullcontext() if count is None else threads(count)

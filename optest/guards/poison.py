@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 BUFFERS = 0x7F
 # What a candidate's allocations hold in its first call, and in the second where that is in doubt.
 FIRST, SECOND = 0xFF, 0x7F
+_PART = 1 << 17  # elements whose mask stays in the cache
+_FEW = 64  # elements that are quicker to look at one by one
 
 
 @contextmanager
@@ -85,12 +87,27 @@ def holding(tensor: torch.Tensor, byte: int, *, filled: bool = False) -> torch.T
     seen = bits(tensor)
     if seen is None or seen.numel() == 0:
         return None
+    kinds = not filled and (memory.allocator() is None or tensor.device.type != "cpu")
+    if not kinds and not _occurs(seen, word(byte, seen.dtype)):
+        return None
     mask = seen == word(byte, seen.dtype)
-    if not filled and (memory.allocator() is None or tensor.device.type != "cpu"):
+    if kinds:
         mask |= _filled(tensor).reshape(mask.shape)
     if tensor.is_complex():
         mask = mask.all(-1)
     return mask if bool(mask.any()) else None
+
+
+def _occurs(seen: torch.Tensor, value: int) -> bool:
+    """Whether an element may be ``value``; nearly always none is, and a mask takes far longer."""
+    if seen.device.type != "cpu" or not seen.is_contiguous():
+        return True
+    if seen.numel() <= _FEW:
+        return value in seen.reshape(-1).tolist()
+    flat = tensors.as_array(seen.reshape(-1))
+    sought = flat.dtype.type(value)
+    parts = (flat[at : at + _PART] for at in range(0, flat.size, _PART))
+    return any(bool((part == sought).any()) for part in parts)
 
 
 def word(byte: int, kind: torch.dtype) -> int:

@@ -64,6 +64,13 @@ def _set_default_device(value: torch.device | None) -> None:
     torch.set_default_device(None if value is None or value.type == "cpu" else value)
 
 
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - asked twice a case, and four times as fast
+    except FileNotFoundError:  # deleted: it is another than before
+        return ""
+
+
 _Modes = tuple[object, ...]
 
 
@@ -114,7 +121,7 @@ _TABLE: dict[str, tuple[Callable[[], object], Callable[..., object]]] = {
     "default device": (_default_device, _set_default_device),
     "profiler hook": (sys.getprofile, sys.setprofile),
     "trace hook": (sys.gettrace, sys.settrace),
-    "working folder": (os.getcwd, os.chdir),
+    "working folder": (_working_folder, os.chdir),
     "float32 matmul precision": (
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,

@@ -33,12 +33,14 @@ class Reading:
         preempted: for each of them, whether the thread lost its processor meanwhile.
         data: what the last call returned.
         calls: calls made; more than there are readings where a reading takes several.
+        kernels: names of what a call launched on a device, where the clock sees them.
     """
 
     us: list[float] = field(default_factory=list)
     preempted: list[bool] = field(default_factory=list)
     data: Any = None
     calls: int = 0
+    kernels: tuple[str, ...] = ()
 
 
 class Clock(Protocol):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from optest import arch, native, stats
 from optest.tensors import Snapshot, tensors_in
-from optest.timing import cache, overhead, rotation, trace
+from optest.timing import cache, launched, overhead, phases, rotation, trace
 from optest.timing.choose import choose, device_of
 from optest.timing.clock import Target
 from optest.timing.controls import Controls
 from optest.timing.inputs import Inputs
+from optest.timing.phases import phase
 from optest.timing.plan import Plan
 from optest.timing.samples import check_constant, net
 from optest.timing.sampling import Sampler
@@ -75,7 +76,9 @@ class _Measurement:
         self.own = Target(func, (arguments,))
         self.notes: list[str] = []
         self.calls = 0
-        device = device_of(inputs.tensors)
+        self.written: str | None = None
+        self.kernels: tuple[str, ...] = ()
+        device = self.device = device_of(inputs.tensors)
         clock, note = choose(plan.clock, device)
         self._note(note)
         policy = cache.policy(plan.cache_state, device, inputs.tensors)
@@ -84,19 +87,24 @@ class _Measurement:
         self.sampler = Sampler(clock, kernel, no_op, policy, inputs)
 
     def run(self) -> tuple[Any, Timing]:
-        self._warm_up()
+        with phase("warm-up"):
+            self._warm_up()
         native.settle()
         rule = Stopping(self.plan.num_iters, self.plan.seconds)
-        self.sampler.run(rule)
-        written = self._trace() if self.plan.need_trace else None
-        self._control()
-        self.sampler.last()
+        with phase("measure"):
+            self.sampler.run(rule)
+        self._look()
+        with phase("control"):
+            self._control()
+        with phase("last call"):
+            self.sampler.last()
         thorough = self.sampler.policy.thorough
         if thorough is not None and self._hides_data():
             self._note("data that the harness cannot find stayed in the cache: measured anew")
-            self.sampler.begin_again(thorough)
-            self.sampler.run(rule)
-            self.sampler.last()
+            with phase("measure anew"):
+                self.sampler.begin_again(thorough)
+                self.sampler.run(rule)
+                self.sampler.last()
         samples, policy = self.sampler.samples, self.sampler.policy
         check_constant(samples, self.sampler.clock)
         no_op = self.sampler.no_op
@@ -105,7 +113,7 @@ class _Measurement:
         facts["cache"], facts["policy"] = policy.state, policy.words
         facts["calls"] = samples.calls + self.calls
         facts["notes"] = (*self.notes, *facts["notes"])
-        facts["trace"] = written
+        facts["trace"], facts["kernels"] = self.written, samples.kernels or self.kernels
         return self.sampler.data, Timing(median_us, **facts)
 
     def _hides_data(self) -> bool:
@@ -159,7 +167,17 @@ class _Measurement:
         self.calls += controls.calls
         self.notes += controls.notes
 
-    def _trace(self) -> str:
-        self.inputs.restore_written()
-        self.calls += trace.CALLS
-        return str(trace.write_trace(self.own, self.plan.trace_dir))
+    def _look(self) -> None:
+        """Untimed calls under a profiler: a trace if one is wanted, kernels' names on a GPU."""
+        if self.plan.need_trace and phases.recording():
+            self._note("no trace of its own: one is being recorded already")
+        elif self.plan.need_trace:
+            self.inputs.restore_written()
+            path, self.kernels = trace.traced(self.own, self.plan.trace_dir)
+            self.written = str(path)
+            self.calls += trace.CALLS
+        elif self.device == "cuda" and not self.sampler.samples.kernels:
+            self.inputs.restore_written()
+            self.kernels, note = launched.kernels_of(self.own)
+            self.calls += 1
+            self._note(note)

@@ -35,6 +35,12 @@ def busy_us(events: Iterable[DeviceEvent]) -> float:
     return busy
 
 
+def names(events: Iterable[DeviceEvent]) -> tuple[str, ...]:
+    """The events' names, each once, in the order in which they began."""
+    ordered = sorted(events, key=lambda each: each.start_us)
+    return tuple(dict.fromkeys(event.name for event in ordered))
+
+
 def per_call(events: Sequence[DeviceEvent], calls: int) -> list[list[DeviceEvent]]:
     """The events of each of ``calls`` calls that ran one after the other.
 
@@ -97,7 +103,13 @@ class ProfilerClock:
         if not groups[0]:
             raise RefusedError(_NOTHING.format(rounds))
         us = [busy_us(group) for group in groups]
-        return Reading(us=us, preempted=[False] * rounds, data=data, calls=rounds)
+        return Reading(
+            us=us,
+            preempted=[False] * rounds,
+            data=data,
+            calls=rounds,
+            kernels=names(groups[0]),
+        )
 
     def _then_sync(self, work: Callable[[], object]) -> None:
         work()
@@ -128,16 +140,20 @@ def get_trace_perf(prof: Any, num_iters: int) -> float:  # noqa: ANN401 - torch.
     return sum(busy_us(group) for group in groups) / num_iters
 
 
-def cuda_profiler_clock() -> ProfilerClock:
-    """The profiler clock of the current CUDA or ROCm device."""
+def record(work: Callable[[], Any]) -> tuple[list[DeviceEvent], Any]:
+    """What ``work`` makes the current CUDA or ROCm device do, and what it returns."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    def record(work: Callable[[], Any]) -> tuple[list[DeviceEvent], Any]:
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as prof:
+        data = work()
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA]) as prof:
-            data = work()
-            torch.cuda.synchronize()
-        return device_events(prof), data
+    return device_events(prof), data
+
+
+def cuda_profiler_clock() -> ProfilerClock:
+    """The profiler clock of the current CUDA or ROCm device."""
+    import torch
 
     return ProfilerClock(record, torch.cuda.synchronize)

@@ -30,12 +30,14 @@ class Samples:
         preempted: for each of them, whether it was disturbed.
         overhead_us: times of the no-op, disturbed ones left out.
         calls: calls of the function.
+        kernels: names of what one of them launched on a device, where the clock told.
     """
 
     us: list[float] = field(default_factory=list)
     preempted: list[bool] = field(default_factory=list)
     overhead_us: list[float] = field(default_factory=list)
     calls: int = 0
+    kernels: tuple[str, ...] = ()
 
     @property
     def contended(self) -> bool:
@@ -65,6 +67,7 @@ class Samples:
         self.us += reading.us
         self.preempted += reading.preempted
         self.calls += reading.calls
+        self.kernels = self.kernels or reading.kernels
 
     def add_overhead(self, reading: Reading) -> None:
         """Take over what a clock read of the no-op.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from optest.timing.clock import Target
 from optest.timing.prepare import Preparation
 from optest.timing.samples import Samples
 from optest.timing.stopping import Progress
 
 if TYPE_CHECKING:
     from optest.timing.cache import Policy
-    from optest.timing.clock import Before, Clock, Target
+    from optest.timing.clock import Before, Clock
     from optest.timing.inputs import Inputs
     from optest.timing.overhead import NoOp
     from optest.timing.stopping import Stopping
@@ -71,9 +72,7 @@ class Sampler:
             self.inputs.restore()
             prepare()
 
-        self._time(
-            self._turn(replace(self.kernel, sets=self.kernel.sets[:1], after=None)), 1, before
-        )
+        self._time(self._turn(Target(self.kernel.func, self.kernel.sets[:1])), 1, before)
 
     def latest_us(self) -> float:
         """Net time of the latest call."""
@@ -107,7 +106,7 @@ class Sampler:
         """The function, its argument sets continued where the last batch left them."""
         sets = self.kernel.sets
         at = len(self.samples.us) % len(sets)
-        return replace(self.kernel, sets=(*sets[at:], *sets[:at]), after=self.policy.after)
+        return Target(self.kernel.func, (*sets[at:], *sets[:at]), self.policy.after)
 
     def _turn(self, kernel: Target) -> list[Target]:
         return [kernel] if self.no_op is None else [self.no_op.target, kernel]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
@@ -29,6 +30,7 @@ class Facts(TypedDict, total=False):
     calls: int
     notes: Sequence[str]
     trace: str | None
+    kernels: Sequence[str]
 
 
 class Timing(float):
@@ -50,6 +52,8 @@ class Timing(float):
         calls: every call of the function that the measurement made, warm-up and controls included.
         notes: what a reader of the number should know.
         trace: path of the Chrome trace, where one was asked for.
+        kernels: names of the kernels, copies and fills that a call launched on a device, each once,
+            in the order of their first launch; empty on a CPU.
     """
 
     __slots__ = tuple(Facts.__annotations__)
@@ -66,6 +70,7 @@ class Timing(float):
     calls: int
     notes: tuple[str, ...]
     trace: str | None
+    kernels: tuple[str, ...]
 
     def __new__(cls, median_us: float, **facts: Unpack[Facts]) -> Self:  # noqa: D102
         unknown = facts.keys() - Facts.__annotations__.keys()
@@ -78,6 +83,7 @@ class Timing(float):
         return self
 
     @classmethod
+    @functools.cache  # a record, and a sweep in check mode makes one for each candidate
     def nan(cls, reason: str) -> Self:
         """A Timing for what was not measured: NaN, with the reason in ``notes``."""
         return cls(math.nan, notes=(reason,))
@@ -154,6 +160,7 @@ _DEFAULTS: Facts = {
     "calls": 0,
     "notes": (),
     "trace": None,
+    "kernels": (),
 }
 
 

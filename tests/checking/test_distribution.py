@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optest import expect_failure
-from optest.checking import spread
+from optest.checking import gate_plain, spread
 from optest.checking.distribution import error_distribution
 from optest.checking.gate import Gate, RelativeDifference
 from optest.checking.gate_engines import scan
@@ -91,6 +91,21 @@ def test_thresholds_follow_the_rule_of_ratio_reldiff(capsys):
         table = scan(Gate.of(expected, actual, RelativeDifference(level)))
         share = table.count("bad") / 20_000
         assert f"diff_thd={level:.0e}  frac>thd={share:.4%}  worst={table.worst:.3g}" in out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_thresholds_of_any_size_follow_that_rule_where_values_are_small_too(dtype):
+    """Below a threshold's floor its own denominator counts; so does where the largest share is."""
+    actual, expected = noisy(20_000, 0.3)
+    scale = 10 ** torch.empty(20_000).uniform_(-9, 3)
+    actual, expected = (actual * scale).to(dtype), (expected * scale).to(dtype)
+    levels = (1e-42, 1e-7, 1e-5, 6.1e-5, 2**-14, 6.2e-5, 1e-4, 2**-13, 1e-3, 7e-3, 2**-6.5, 0.3, 70)
+    for part in (slice(None), slice(7)):
+        pair = expected[part].contiguous(), actual[part].contiguous()
+        found = spread.measure(*pair, levels)
+        for level in levels:
+            table = gate_plain.scan(Gate.of(*pair, RelativeDifference(level)))
+            assert found.above[level] == (table.count("bad"), table.worst), level
 
 
 def test_thresholds_may_come_in_any_order_and_more_than_once(capsys):

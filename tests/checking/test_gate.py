@@ -296,6 +296,38 @@ def test_every_instruction_set_counts_alike(isa):
     assert done.returncode == 0, done.stderr
 
 
+LAYOUTS = {
+    "dense": lambda x: x,
+    "rows left out": lambda x: x[:, ::2],
+    "columns left out": lambda x: x[..., 1:],
+    "every other column": lambda x: x[..., ::2],
+    "turned": lambda x: x.transpose(0, 1),
+    "turned whole": lambda x: x.permute(2, 0, 1),
+    "one row many times": lambda x: x[:1].expand(5, -1, -1),
+    "one of a dimension": lambda x: x[:, 2:3],
+    "more dimensions": lambda x: x.unflatten(1, (3, 2)).transpose(0, 2),
+}
+
+
+@pytest.mark.parametrize("unequal_rows", [gate_compiled.unequal_rows, gate_plain.unequal_rows])
+@pytest.mark.parametrize("dense", ["neither", "actual", "expected"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_unequal_rows_are_told_in_every_layout(layout, dense, unequal_rows):
+    """Dimensions walked as one that do not follow on from each other, in either of both, fail."""
+    if not native.available() and unequal_rows is gate_compiled.unequal_rows:
+        pytest.skip("no compiled pass here")
+    generator = torch.Generator().manual_seed(0)
+    room = torch.randint(0, 9, (4, 6, 8), dtype=torch.int16, generator=generator)
+    other = room.clone()
+    other[torch.rand(4, 6, 8, generator=generator) < 0.02] += 1
+    actual, expected = LAYOUTS[layout](room), LAYOUTS[layout](other)
+    if dense == "actual":
+        actual = actual.clone(memory_format=torch.contiguous_format)
+    if dense == "expected":
+        expected = expected.clone(memory_format=torch.contiguous_format)
+    assert torch.equal(unequal_rows(actual, expected), (actual != expected).any(-1))
+
+
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_complex_element_differs_where_one_of_its_parts_does(part):
     a = torch.zeros(50, dtype=torch.complex64)

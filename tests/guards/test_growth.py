@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
+import time
 
 import pytest
 import torch
@@ -116,8 +118,10 @@ def test_what_a_call_may_keep_is_none(kernel, name):
     assert watched(getattr(kernel, name)) is None
 
 
-@pytest.mark.parametrize(("name", "calls"), [("every_result", CALLS + 2), ("cycles", CALLS + 2)])
-def test_two_calls_more_are_made_where_it_looks_like_a_leak(kernel, name, calls):
+@pytest.mark.parametrize(("name", "calls"), [("every_result", CALLS + 4), ("cycles", CALLS + 2)])
+def test_two_calls_more_are_made_where_it_looks_like_a_leak_and_two_where_it_is_one(
+    kernel, name, calls
+):
     made = []
 
     def counted():
@@ -162,6 +166,28 @@ def test_a_c_library_that_does_not_count_is_said_once_and_nothing_found(monkeypa
     assert "not watched" in told[0]
 
 
+def test_what_another_thread_takes_meanwhile_is_not_the_kernels(kernel):
+    """A progress display, a log that is kept: the process grows, whatever is called."""
+    kept, ends = [], threading.Event()
+
+    def takes():
+        while not ends.wait(0.001):
+            kept.append(torch.ones(ELEMENTS))
+
+    def slow():
+        time.sleep(0.02)
+        return kernel.nothing()
+
+    other = threading.Thread(target=takes)
+    other.start()
+    try:
+        assert watched(slow) is None
+    finally:
+        ends.set()
+        other.join()
+    assert len(kept) > CALLS
+
+
 def test_what_was_freed_is_not_in_use():
     """The C library counts a thread's cache of freed blocks as in use: a kernel's first calls
     fill it, some blocks each, and would look like a leak."""
@@ -192,3 +218,16 @@ def test_what_a_few_calls_leave_in_a_cache_of_freed_blocks_is_no_leak():
     for block in held:
         libc.free(block)
     assert found is None
+
+
+def test_what_a_thread_frees_as_it_ends_is_not_kept(monkeypatch):
+    """A thread that was joined, in Python's eyes, goes on for a moment."""
+    monkeypatch.setattr(growth, "_THREADS_END_S", 0.3)
+
+    def call():
+        block = torch.empty(1 << 16)
+        threading.Timer(0.01, block.untyped_storage().resize_, (0,)).start()
+
+    call()  # the first thread makes an arena
+    time.sleep(0.3)
+    assert growth._kept_beyond_cycles(call) < growth._LEAST_BYTES

@@ -151,6 +151,14 @@ def test_data_is_aligned_and_poisoned_throughout(guard):
     assert memory.damages() == []
 
 
+@pytest.mark.parametrize("extra", [-1, 0, 1, 4097])
+def test_a_block_that_two_threads_fill_has_no_gap(extra):
+    with memory.switched(0x7F, memory.Guard.BYTES):
+        block = torch.empty((8 << 20) + extra, dtype=torch.uint8)
+    assert bool((block == 0x7F).all())
+    assert memory.damages() == []
+
+
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
 def test_an_empty_tensor_has_no_memory_to_guard(guard):
     before = memory.live_bytes()

@@ -70,6 +70,20 @@ def test_what_fresh_memory_holds_is_recognised_in_every_dtype(dtype, byte):
     assert poison.holding(torch.zeros_like(fresh), byte) is None
 
 
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("place", [0, (1 << 17) - 1, 1 << 17, 300_000])
+def test_one_element_left_in_a_large_result_is_found_wherever_it_lies(dtype, place):
+    with poison.fresh_memory_poisoned(poison.FIRST):
+        fresh = torch.empty(300_001, dtype=dtype)
+    poisoned = fresh[place].clone()
+    fresh.zero_()
+    assert poison.holding(fresh, poison.FIRST) is None
+    fresh[place] = poisoned
+    assert poison.holding(fresh, poison.FIRST).nonzero().tolist() == [[place]]
+    assert (poison.holding(fresh[::2], poison.FIRST) is None) == bool(place % 2)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_mark_changes_what_is_there_whatever_the_dtype(dtype):
     tensor = torch.zeros(6, dtype=torch.uint8).to(dtype)

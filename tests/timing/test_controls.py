@@ -11,6 +11,7 @@ from optest.tensors import Snapshot
 from optest.timing import Plan, measure
 from optest.timing.clock import Reading, Target
 from optest.timing.controls import Controls
+from optest.timing.fresh import FloatInputs
 from optest.timing.inputs import Inputs
 from optest.timing.wall import WallClock
 
@@ -247,3 +248,39 @@ def test_a_preempted_call_on_new_inputs_is_made_again_on_newer_ones():
     controls.run(torch.neg(x), 9.0)  # the first control call is slow: new is held against seen
     assert len(clock.seen) >= 8
     assert not controls.notes
+
+
+class _Slow:
+    """Slow in the calls on values that differ from the first ones, of the spells that it is told.
+
+    A spell is what follows a call on the first values.
+    """
+
+    name, resolution_us, reads_host = "slow", 0.001, True
+
+    def __init__(self, x, spells):
+        self.given, self.spells, self.spell, self.scaled = x.clone(), spells, 0, True
+
+    def time(self, targets, rounds, before):
+        ((x,), _), *_ = targets[0].sets
+        scaled = not torch.equal(x, self.given)
+        self.spell += scaled and not self.scaled
+        self.scaled = scaled
+        return [Reading([90.0 if scaled and self.spell in self.spells else 9.0], [False], -x, 1)]
+
+
+def scaled_against_given(spells):
+    x = torch.randn(64)
+    controls = Controls(_Slow(x, spells), Target(torch.neg, (((x,), {}),)), None,
+                        Inputs(Snapshot([x])))  # fmt: skip
+    controls._time_scaled_against_given(FloatInputs([x], []))
+
+
+def test_one_slow_spell_of_the_machine_is_no_memory_of_the_kernel():
+    scaled_against_given(spells={1})
+    scaled_against_given(spells={2})
+
+
+def test_slow_whenever_the_values_are_others_is_one():
+    with pytest.raises(RefusedError, match="a call on the same inputs scaled down 90"):
+        scaled_against_given(spells={1, 2})
