@@ -33,3 +33,7 @@ class MemoisedError(RefusedError):
 
 class CheckFailedError(OptestError, AssertionError):
     """A comparison failed where the caller asked for an exception (``assertAllclose``)."""
+
+
+class StoreError(UsageError):
+    """A database that cannot be opened, read or written as it stands."""

@@ -140,9 +140,12 @@ TABLE: tuple[Setting, ...] = (
     Setting("KERNELFOUNDRY_vtune_cmd", _name, "vtune", "command", "resumes and pauses VTune"),
     Setting("KERNELFOUNDRY_vtune_result_dir", _path, None, "folder",
             "the VTune collection to resume and pause", "none"),
+    Setting("GITHUB_STEP_SUMMARY", _path, None, "file",
+            "optest run appends its tables to it, as GitHub's runners ask for", "none"),
 )  # fmt: skip
 
 _BY_NAME = {setting.name: setting for setting in TABLE}
+_ENCODED = {name: os.fsencode(name) for name in _BY_NAME}
 
 
 def get(name: str, environ: Mapping[str, str] | None = None) -> object:
@@ -153,6 +156,9 @@ def get(name: str, environ: Mapping[str, str] | None = None) -> object:
         SettingError: the variable holds something its row does not allow.
     """
     setting = _BY_NAME[name]
+    # Most are unset, and asked for in every case: the mapping encodes the name anew each time.
+    if environ is None and _ENCODED[name] not in os.environ._data:  # type: ignore[attr-defined]  # noqa: SLF001
+        return setting.default
     text = (os.environ if environ is None else environ).get(name, "")
     if not text.strip():
         return setting.default
@@ -189,6 +195,12 @@ def get_path(name: str) -> Path | None:
     value = get(name)
     assert value is None or isinstance(value, Path)
     return value
+
+
+def given(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The text of each variable of the table that is set, in the table's order."""
+    found = os.environ if environ is None else environ
+    return {s.name: found[s.name] for s in TABLE if found.get(s.name, "").strip()}
 
 
 def validate(environ: Mapping[str, str] | None = None) -> list[str]:

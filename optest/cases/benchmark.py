@@ -129,7 +129,7 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
     standing = Standing(session, function) if session.guards == "full" else None
     error = ""
     try:
-        with device.factories_allocate_there(), state.contained(case.id):
+        with device.factories_allocate_there(), state.contained(case.id) as case.left:
             state.seed_all(case.seed)
             case.outputs = Outputs()
             byte = None if session.guards == "off" else BUFFERS
@@ -147,11 +147,16 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
     except CheckFailedError:
         row.status = "failed"  # the verdict is recorded already
     except BaseException as exception:
-        if course.belongs_to_pytest(exception):
+        # A script has no pytest to hear it, and is not to lose its other cases by it.
+        if course.belongs_to_pytest(exception) and session.judged_by != "exit":
             raise
-        row.status = "error"
         error = text.of_error(exception)
-        logger.error("%s raised\n%s", case.id, course.traceback_of(exception))
+        if course.is_no_fault(exception):
+            row.status = "skipped"
+            logger.warning("%s was skipped: %s", case.id, error)
+        else:
+            row.status = "error"
+            logger.error("%s raised\n%s", case.id, course.traceback_of(exception))
     finally:
         session.case = outer
         if standing is not None:

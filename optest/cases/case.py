@@ -54,6 +54,7 @@ class Case:
     checked_inputs: bool = False
     measured: bool = False
     unguarded: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # changed in the process, and put back
     # Of full guards: the variables in which the test holds its references, the inputs of each
     # candidate summed up, and, in a case's second pass, its first and what makes the inputs new.
     references: set[Reference] = field(default_factory=set)
@@ -130,9 +131,3 @@ def seed_of(identity: str, mixed_in: int = 0) -> int:
     """A 31-bit seed from the id, so that a case gives the same inputs wherever it runs."""
     digest = hashlib.sha256(f"{mixed_in}:{identity}".encode()).digest()
     return int.from_bytes(digest[:4], "little") & 0x7FFF_FFFF
-
-
-def matcher(pattern: str) -> re.Pattern[str]:
-    """A filter on ids in which ``*`` and ``?`` are wild and brackets are literal."""
-    wild = {"*": ".*", "?": "."}
-    return re.compile("".join(wild.get(c) or re.escape(c) for c in pattern), re.DOTALL)

@@ -12,6 +12,7 @@ from optest.cases import session as sessions
 from optest.cases.tamper import Compared
 from optest.checking import Tolerance, Verdict, compare, describe
 from optest.log import logger
+from optest.timing.phases import phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,8 @@ def checkAllclose(  # noqa: N802, PLR0913, PLR0917 - upstream's name and signatu
     if mask is not None:
         a, b = _masked(a, b, mask)
     try:
-        verdict = compare(a, b, tolerance, comparator=comparator, show=printNum).with_msg(msg)
+        with phase("check"):
+            verdict = compare(a, b, tolerance, comparator=comparator, show=printNum).with_msg(msg)
     except TypeError as error:
         # Noted, because a script that catches it would otherwise go on as if it had checked.
         session.note_failure(f"{msg}: {error}" if msg else str(error))

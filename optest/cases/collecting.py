@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Found:
-    """What collection found: cases, or why there are none."""
+    """What collection found: cases and the names of their tables by id, or why there are none."""
 
     cases: list[Collected] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
     gated: str = ""
     whole: str = ""
 
@@ -45,21 +46,28 @@ class _Warnings(logging.Handler):
         self.messages.append(record.getMessage())
 
 
-def load(path: Path) -> ModuleType:
+def load(path: Path, *, alone: bool = False) -> ModuleType:
     """Import an op test by its path, as ``python path`` would find what stands beside it.
+
+    Args:
+        path: the file.
+        alone: this process runs this op test and no other. Its folder stays on the import path,
+            and it is a module that a process which it spawns finds by name.
 
     Raises:
         UsageError: it cannot be imported; the message names the file and the reason.
     """
-    # Files of one name in two folders are two modules.
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    name = f"op_test_{path.stem}_{place}"
+    folder = str(path.resolve().parent)
+    name = path.stem
+    if not alone or name in sys.modules or not name.isidentifier():
+        # Files of one name in two folders are two modules.
+        name = f"op_test_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: expected a Python file (*.py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is the reason
@@ -67,7 +75,8 @@ def load(path: Path) -> ModuleType:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise UsageError(f"{path}: it cannot be imported ({reason}).") from None
     finally:
-        sys.path.remove(str(path.resolve().parent))
+        if not alone:
+            sys.path.remove(folder)
     return module
 
 
@@ -137,7 +146,7 @@ def collect(module: ModuleType, argv: Sequence[str]) -> Found:
         return Found(gated=heard.messages[-1])
     if not session.collected:
         return Found(whole="main() asked for no case")
-    return Found(cases=session.collected)
+    return Found(cases=session.collected, tables=session.tables)
 
 
 @contextlib.contextmanager

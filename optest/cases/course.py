@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HOUSE = Path(__file__).parent.parent
 _LONGEST_REASON = 2_000
 _LONGEST_TRACEBACK = 20_000
+_SKIPS = ("Skipped", "SkipTest")
 
 
 def begin(session: Session, case: Case, row: Row) -> None:
@@ -58,6 +59,7 @@ def finish(session: Session, case: Case, row: Row, error: str, seconds: float) -
         checks=[{"verdict": verdict} for verdict in case.verdicts],
         unguarded=case.unguarded,
         findings=[asdict(finding) for finding in case.findings],
+        left=case.left,
     )
     case.forget()
 
@@ -65,14 +67,21 @@ def finish(session: Session, case: Case, row: Row, error: str, seconds: float) -
 def belongs_to_pytest(exception: BaseException) -> bool:
     """Whether it is a word to pytest, as ``pytest.skip()`` inside a case, and no crash."""
     # Their classes pretend to be builtins, and pytest is not there outside a test run.
-    outcomes = sys.modules.get("_pytest.outcomes")
-    kind = getattr(outcomes, "OutcomeException", None)
-    return kind is not None and isinstance(exception, kind)
+    return any(
+        isinstance(exception, kind)
+        for module, name in (("_pytest.outcomes", "OutcomeException"), ("unittest", "SkipTest"))
+        if (kind := getattr(sys.modules.get(module), name, None)) is not None
+    )
 
 
 def is_skip(exception: BaseException) -> bool:
-    """Whether it is ``pytest.skip()``."""
-    return belongs_to_pytest(exception) and type(exception).__name__ == "Skipped"
+    """Whether it is ``pytest.skip()``, or ``unittest.SkipTest``."""
+    return belongs_to_pytest(exception) and type(exception).__name__ in _SKIPS
+
+
+def is_no_fault(exception: BaseException) -> bool:
+    """Whether it is a skip, or the ``pytest.xfail()`` of a fault that is known."""
+    return belongs_to_pytest(exception) and type(exception).__name__ in (*_SKIPS, "XFailed")
 
 
 def traceback_of(exception: BaseException) -> str:

@@ -7,16 +7,23 @@ import json
 import math
 import os
 import time
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from optest.cases import text
+from optest.checking import Verdict
 from optest.errors import SettingError
 from optest.log import logger
+from optest.timing import Timing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_AS_THEY_ARE = (str, int, bool, type(None))
+_to_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, default=text.of_value
+).encode
 _DEEPEST = 12  # a list that holds itself has no end
 
 
@@ -36,13 +43,14 @@ class Events:
         except OSError as error:
             message = f"OPTEST_EVENTS={str(path)!r}: expected a file that can be appended to"
             raise SettingError(f"{message} ({error.strerror}).") from None
+        weakref.finalize(self, os.close, self._file).atexit = False
 
     def write(self, event: str, **fields: object) -> None:
         """Append ``{"event": …, "time": …, "pid": …, …}``; a full disk stops no run."""
         record = {"event": event, "time": time.time(), "pid": os.getpid(), **fields}
-        line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False) + "\n"
+        line = encoded(record)
         try:
-            self._append(line.encode("utf-8", "replace"))
+            self._append(line)
         except OSError as error:
             if not self.failed:
                 logger.error(
@@ -61,15 +69,19 @@ class Events:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def encoded(record: Mapping[str, object]) -> bytes:
+    """A line of JSON."""
+    return (_to_json(plain(record)) + "\n").encode("utf-8", "replace")
+
+
 def plain(value: object, depth: int = 0) -> object:  # noqa: PLR0911 - one line a kind
     """``value`` as JSON can hold it: results whole, NaN and infinities as None or text."""
-    to_dict = getattr(value, "to_dict", None)
-    if isinstance(value, float) and callable(to_dict):
-        return plain(to_dict(), depth)
-    if isinstance(value, float):
-        return None if math.isnan(value) else (float(value) if math.isfinite(value) else str(value))
-    if isinstance(value, (bool, type(None))):
+    if type(value) in _AS_THEY_ARE:  # as nearly always
         return value
+    if isinstance(value, (Timing, Verdict)):
+        return value.to_dict()  # made of JSON's own types already
+    if isinstance(value, float):
+        return _number(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -79,3 +91,7 @@ def plain(value: object, depth: int = 0) -> object:  # noqa: PLR0911 - one line 
     if depth < _DEEPEST and isinstance(value, (list, tuple)):
         return [plain(item, depth + 1) for item in value]
     return text.of_value(value)
+
+
+def _number(value: float) -> object:
+    return None if math.isnan(value) else (float(value) if math.isfinite(value) else str(value))

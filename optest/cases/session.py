@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optest import settings
-from optest.cases import case as cases
 from optest.cases.events import Events
+from optest.cases.matching import matcher
 from optest.errors import SettingError
 from optest.log import logger, once, set_level
 
@@ -56,7 +56,8 @@ class Session:
     ``mode`` is run (measure and check), check (no timing loops) or collect (record, run nothing).
     ``guards`` is off, cheap or full. ``judged_by`` says who acts on failures: the process at its
     exit, pytest, or the empty string for a caller that looks itself. ``tamper`` stands between the
-    candidates and the test: it may change what they made.
+    candidates and the test: it may change what they made. ``tables``, in collect mode, is what
+    ``summarize`` called the table of each case that it was handed, by the case's id.
     """
 
     mode: str = "run"
@@ -68,6 +69,7 @@ class Session:
     totals: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     collected: list[Collected] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
     filtered: int = 0
     judged_by: str = "exit"
@@ -122,7 +124,7 @@ class Session:
     def wants(self, case_id: str) -> bool:
         """Whether the only-list, if there is one, names this case."""
         if self.only_pattern:
-            return cases.matcher(self.only_pattern).fullmatch(case_id) is not None
+            return matcher(self.only_pattern).fullmatch(case_id) is not None
         return self.only is None or case_id in self.only
 
     def emit(self, event: str, **fields: object) -> None:

@@ -36,11 +36,13 @@ def seed_all(seed: int, *, others: int | None = None) -> None:
 
 
 @contextmanager
-def contained(what: str) -> Iterator[None]:
-    """Put back what ``what`` changes, and say so."""
+def contained(what: str) -> Iterator[list[str]]:
+    """Put back what ``what`` changes, and say so; the list has the names of it afterwards."""
     before = process.now()
+    changed: list[str] = []
     try:
-        yield
+        yield changed
     finally:
-        for name in process.put_back(before):
+        changed += process.put_back(before)
+        for name in changed:
             logger.warning("%s changed the %s; it was put back", what, name)

@@ -35,6 +35,8 @@ def summarize(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     every = [_mapping(row) for row in rows]
     shown = [row for row in every if not isinstance(row, Row) or row.ran]
     _printed(session, every)
+    if session.mode == "collect":
+        session.tables.update({row.case_id: str(name) for row in every if isinstance(row, Row)})
     _count_those_of_other_processes(session, every)
     groups = _by_function(shown)
     if len(groups) > 1:

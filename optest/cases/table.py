@@ -8,6 +8,7 @@ from typing import Any
 
 from optest.cases import text
 from optest.checking import Verdict
+from optest.line import escaped
 
 _WHOLE_FROM = 99999.5  # from where five digits leave no room for a fraction
 _LARGE_FROM = 1e15  # from where a float's digits are no longer all its own
@@ -73,7 +74,7 @@ def _number(value: float) -> str:
 
 
 def _escape(words: str) -> str:
-    return text.escaped(" ".join(words.splitlines())).replace("|", "\\|")
+    return escaped(" ".join(words.splitlines())).replace("|", "\\|")
 
 
 def _is_numeric(rows: Sequence[Mapping[str, Any]], column: str) -> bool:

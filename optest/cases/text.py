@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from optest import dtypes
+from optest.line import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +26,6 @@ _LONGEST = 80
 _LONGEST_ERROR = 2_000
 _DEEPEST = 12
 _CUT = "..."
-# Terminals act on these, tabulate takes one for a rule, and surrogates cannot be encoded.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ADDRESS = re.compile(r"\s*(?:object )?at 0x[0-9a-fA-F]+")
 _SHORT = {
     torch.bfloat16: "bf16",
@@ -71,11 +70,6 @@ def unwrap_dtype(value: object) -> object:
 def of_value(value: object) -> str:
     """Text for an id or a table cell: one line, no memory address, at most 80 characters."""
     return _short(escaped(_one_line(_raw(value))))
-
-
-def escaped(text: str) -> str:
-    """``text`` with its control characters, and what no encoding can hold, by their codes."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def of_error(error: BaseException) -> str:

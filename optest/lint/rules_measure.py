@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterator
 
+from optest.lint.candidates import candidates
 from optest.lint.finding import Hit
 from optest.lint.rule import Rule
 from optest.lint.script import Script
-from optest.lint.source import FUNCTIONS
 
 # Packages whose functions time and check nothing by themselves.
 _KNOWN = frozenset(
@@ -62,11 +62,10 @@ def _reference_timed(script: Script) -> Iterator[Hit]:
             name = _reference_in(script, call.args[0])
             if name:
                 yield Hit(call, advice.format(name=name))
-    for table in _candidate_tables(script):
-        for value in table.values:
-            name = _reference_in(script, value)
-            if name:
-                yield Hit(value, advice.format(name=name))
+    for value in candidates(script):
+        name = _reference_in(script, value)
+        if name:
+            yield Hit(value, advice.format(name=name))
 
 
 def _reference_in(script: Script, candidate: ast.expr) -> str:
@@ -89,18 +88,6 @@ def _reference_in(script: Script, candidate: ast.expr) -> str:
 
 def _is_reference_name(name: str) -> bool:
     return bool(_REFERENCE.fullmatch(name.lstrip("_"))) and not _COMPILED.search(name)
-
-
-def _candidate_tables(script: Script) -> Iterator[ast.Dict]:
-    """Dicts whose items a loop hands to ``run_perftest``."""
-    for call in script.calls(("run_perftest",), script.source.within()):
-        for outer in script.source.ancestors(call):
-            if isinstance(outer, FUNCTIONS):
-                break
-            if isinstance(outer, ast.For):
-                for node in script.source.of(ast.Name, outer.iter):
-                    yield from (v for v in script.values(node.id, node) if isinstance(v, ast.Dict))
-                yield from script.source.of(ast.Dict, outer.iter)
 
 
 def _warm_closure(script: Script) -> Iterator[Hit]:
@@ -153,7 +140,7 @@ def _is_closure(script: Script, candidate: ast.expr) -> bool:
             for loop in loops for n in script.source.within(loop.target)
         )  # fmt: skip
         if bound:
-            values = [v for table in _candidate_tables(script) for v in table.values]
+            values = [*candidates(script)]
         return any(_is_closure(script, value) for value in values)
     return False
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from optest.cases import case as cases
 from optest.cases import collecting
+from optest.cases.matching import matcher
 from optest.errors import UsageError
 from optest.mutate.paths import files
 from optest.mutate.result import Report
@@ -77,7 +77,7 @@ def plan(path: Path, options: Options, *, named: bool) -> Plan:
     found = collecting.collect(module, argv)
     if found.gated:
         return Plan(path, [], Report(gated=[f"{path}: {found.gated}"]))
-    pattern = cases.matcher(f"*{options.keep}*")
+    pattern = matcher(f"*{options.keep}*")
     units = [unit for unit in units_of(module, found, argv) if pattern.fullmatch(unit.id)]
     return Plan(path, units, Report())
 

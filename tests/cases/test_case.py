@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optest.cases import case as cases
+from optest.cases.matching import matcher
 
 
 def sample(a, b=2, *rest, key=None, **more):
@@ -67,11 +68,11 @@ def test_seeds_are_fixed_by_id_and_setting():
     ],
 )
 def test_filters(pattern, matches):
-    assert bool(cases.matcher(pattern).fullmatch("f.py::t[m=1]")) is matches
+    assert bool(matcher(pattern).fullmatch("f.py::t[m=1]")) is matches
 
 
 @given(st.text())
 def test_every_id_without_wildcards_matches_itself_alone(identity):
     literal = identity.replace("*", "").replace("?", "")
-    assert cases.matcher(literal).fullmatch(literal)
-    assert not cases.matcher(literal).fullmatch(literal + "x")
+    assert matcher(literal).fullmatch(literal)
+    assert not matcher(literal).fullmatch(literal + "x")

@@ -134,3 +134,16 @@ def test_dtypes_joined_by_commas_are_told_apart(text, hint):
     with pytest.raises(argparse.ArgumentTypeError) as caught:
         dtypes.one_of("bf16", "fp16")(text)
     assert str(caught.value).startswith(f"{text!r} ({hint})")
+
+
+def descriptors():
+    return len(list(pathlib.Path("/proc/self/fd").iterdir()))
+
+
+def test_a_sink_that_nobody_holds_is_closed(tmp_path):
+    """A process that makes a session for each of many tests would run out of descriptors."""
+    before = descriptors()
+    sinks = [events.Events(tmp_path / f"{n}.jsonl") for n in range(20)]
+    assert descriptors() == before + 20
+    del sinks
+    assert descriptors() == before

@@ -91,6 +91,35 @@ def test_a_raising_candidate_is_1_with_the_other_rows_intact(script):
     assert "optest: 4 cases: 2 passed, 2 error" in done.stderr
 
 
+ENDS = """
+import pytest, unittest
+def not_here(): raise unittest.SkipTest("not here")
+ENDS = {
+    "skip": lambda: pytest.skip("not here"), "unittest": not_here,
+    "xfail": lambda: pytest.xfail("known"), "fail": lambda: pytest.fail("wrong"),
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "totals", "said"),
+    [
+        ("skip", 0, "2 passed, 1 skipped", "was skipped: Skipped: not here"),
+        ("unittest", 0, "2 passed, 1 skipped", "was skipped: SkipTest: not here"),
+        ("xfail", 0, "2 passed, 1 skipped", "was skipped: XFailed: known"),
+        ("fail", 1, "2 passed, 1 error", "Failed: wrong"),
+    ],
+)
+def test_a_word_to_pytest_in_one_case_costs_a_script_none_of_the_others(
+    script, kind, code, totals, said
+):
+    within = "    x = torch.randn(m, 8)\n"
+    source = HEAD.replace(within, f"{within}    if m == 3: ENDS[kind]()\n")
+    done = script(ENDS + source + MAIN, "-k", kind, OPTEST_MODE="check")
+    assert (done.returncode, f": {totals} in " in done.stderr) == (code, True), done
+    assert said in done.stderr
+
+
 def test_main_cannot_wash_a_failure_away(script):
     ending = """
     def main():

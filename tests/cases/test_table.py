@@ -143,3 +143,14 @@ def test_a_failed_check_is_marked_in_its_cell():
     a = torch.ones(8)
     assert table.cell(compare(a, a * 3)) == "1 FAIL"
     assert table.cell(compare(a, a)) == "0"
+
+
+def test_collecting_notes_the_table_that_each_case_stands_in(make_session):
+    collected = make_session("collect")
+    rows = [Row({"m": m}, function="test_a", case_id=f"f.py::test_a[m={m}]") for m in (1, 2)]
+    for each in rows:
+        each.status = "collected"
+    summarize("one", [rows[0]])
+    summarize("two", [rows[1]])
+    expected = {"f.py::test_a[m=1]": "one", "f.py::test_a[m=2]": "two"}
+    assert collected.session.tables == expected

@@ -46,7 +46,7 @@ class Checkout:
         self.record.touch()
         self.bin = folder / "bin"
         self.bin.mkdir()
-        for tool in "sh bash cat cksum cp dirname env flock mkdir tail tr".split():
+        for tool in "sh bash cat cksum cp dirname env flock mkdir tail tee tr".split():
             if found := shutil.which(tool):
                 (self.bin / tool).symlink_to(found)
         self.write_python(self.bin / "python3")
@@ -126,6 +126,31 @@ def test_the_second_call_does_nothing(checkout):
     assert checkout.calls() == before
 
 
+def test_what_only_tests_need_is_left_to_them_and_asked_for_once(checkout):
+    checkout.call("setup", BARE="1")
+    before = len(checkout.calls())
+    assert checkout.call("setup", "test", BARE="1").returncode == 0
+    added = checkout.calls()[before:]
+    assert [call for call in added if call.endswith("[test]")], "its packages were not asked for"
+    for extra in ("test", "dev"):
+        checkout.call("setup", *[extra] * (extra == "test"), BARE="1")
+        assert checkout.calls()[before:] == added, f"{extra} was set up again"
+
+
+def test_tests_first_are_a_set_up_for_runs_too(checkout):
+    checkout.call("setup", "test", BARE="1")
+    before = checkout.calls()
+    assert checkout.call("setup", BARE="1").returncode == 0
+    assert checkout.calls() == before
+
+
+def test_an_unknown_set_is_named(checkout):
+    done = checkout.call("setup", "everything")
+    assert done.returncode != 0
+    assert "everything is not known" in done.stderr
+    assert checkout.calls() == []
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints-cpu.txt", "scripts/setup"])
 def test_a_change_to_what_is_installed_sets_up_again(checkout, name):
     checkout.call("setup", BARE="1")
@@ -139,7 +164,7 @@ def test_a_change_to_what_is_installed_sets_up_again(checkout, name):
 def test_an_environment_made_anew_is_set_up_again(checkout):
     checkout.call("setup", BARE="1")
     before = len(checkout.calls())
-    later = (checkout.root / ".optest/setup").stat().st_mtime + 10
+    later = (checkout.root / ".optest/setup-dev").stat().st_mtime + 10
     os.utime(checkout.root / ".venv/pyvenv.cfg", (later, later))
     checkout.call("setup", BARE="1")
     assert len(checkout.calls()) > before

@@ -36,6 +36,7 @@ GOOD = {
     "KERNELFOUNDRY_unitrace_cmd": ("/opt/unitrace", "/opt/unitrace"),
     "KERNELFOUNDRY_vtune_cmd": ("/opt/vtune", "/opt/vtune"),
     "KERNELFOUNDRY_vtune_result_dir": ("r000", Path("r000")),
+    "GITHUB_STEP_SUMMARY": ("summary.md", Path("summary.md")),
 }
 BAD = [
     ("OPTEST_MODE", "fast"),
@@ -123,3 +124,8 @@ def test_the_documentation_s_table_has_every_row():
 def test_the_documentation_shows_the_table_the_code_reads():
     page = Path(__file__).parents[2] / "docs/environment.md"
     assert settings.markdown_table() in page.read_text(encoding="utf-8")
+
+
+def test_given_holds_what_is_set_and_nothing_else():
+    environ = {"OPTEST_SEED": "3", "OPTEST_ISA": " ", "PATH": "/bin", "OPTEST_NOSUCH": "1"}
+    assert settings.given(environ) == {"OPTEST_SEED": "3"}

@@ -15,7 +15,7 @@ from optest.lint.source import parse
 OP_TESTS = sorted((Path(__file__).parents[2] / "op_tests").glob("test_*.py"))
 PLANTS = [
     ("OT101", r"@benchmark\(.*\)\n", ""),
-    ("OT102", r"    return (ret|run_case\(.*\))\n", "    return\n"),
+    ("OT102", r"    return (ret|(?:run_case|measured)\(.*\))\n", "    return\n"),
     ("OT103", r"def main\(\):", "@benchmark()\ndef test_more(m):\n    return {}\n\n\ndef main():"),
     ("OT201", r"for name, fn in candidates.items\(\):", "for name, fn in [('a', torch.mul)]:"),
     ("OT202", r".* TFLOPS\"\] = .*\n", ""),
@@ -28,7 +28,7 @@ PLANTS = [
     ("OT303", r"from optest\.test_common import", "from aiter.test_common import"),
     ("OT401", r"checkAllclose\(", "print("),
     ("OT402", r"(    return ret\n)", r"    torch.allclose(want, want)\n\1"),
-    ("OT403", r"tol_err_ratio=[0-9.e-]+", "tol_err_ratio=1"),
+    ("OT403", r"(tol_err_ratio(?:=|\": ))[0-9.e-]+", r"\g<1>1"),
     ("OT404", r"(    return ret\n)", r"    checkAllclose(ret, ret)\n\1"),
     ("OT501", r'if __name__ == "__main__":\n    main\(\)', "main()"),
     ("OT502", r"(def main\(\):)", r"ARGS = dtypes.ArgumentParser()\n\n\n\1"),
