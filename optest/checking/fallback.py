@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _LARGE, _SMALL = 1e15, 1e-15
 # Torch shares each operation out among its threads: enough for all of them, and so little that what
 # one of them works on stays in its core's cache.
-_CPU_BLOCK_BYTES_A_THREAD = 1 << 19
+_CPU_BLOCK_BYTES_A_THREAD = 1 << 20
 # Blocks of short dtypes take more operations, most of them on few values: twice as long, they need
 # the interpreter half as often, for which workers wait.
 _SHORT, _SHORT_FACTOR = 2, 2
-_MOST_CPU_BLOCK_BYTES = 1 << 22
+_MOST_CPU_BLOCK_BYTES = 1 << 23
 _GPU_BLOCK_BYTES = 1 << 24
 # More, relative, than fp32 can be off in one fused operation.
 _ROUNDING = 1e-6
