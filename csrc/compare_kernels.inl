@@ -2,22 +2,7 @@
 // The bound is rounded as torch does it, in a multiplication and an addition, so that every engine
 // counts the same elements; sums may be fused.
 
-#include "optest/vec.inl"
-
-// Values judged together where they lie. fp32 sums of so few squares, spread over the lanes, are
-// accurate to six digits.
-constexpr int64_t kRun = 4096;
-
-// What is taken from memory into a buffer at a time.
-constexpr int64_t kBuffer = 1024;
-// Bytes between what is judged and what is asked of memory.
-constexpr int64_t kAhead = 4096;
-
-OPTEST_INLINE float fp32_of(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
+#include "optest/pair.inl"
 
 OPTEST_INLINE float widened(float value) { return value; }
 OPTEST_INLINE double widened(double value) { return value; }
@@ -159,13 +144,6 @@ OPTEST_INLINE bool same_bytes(const void* a, const void* b) {
 #endif
 }
 
-// The cache lines that kPair elements take, kAhead bytes further on.
-template <class T>
-OPTEST_INLINE void ask_for(const T* from) {
-  const char* at = reinterpret_cast<const char*>(from) + kAhead;
-  for (size_t line = 0; line < kPair * sizeof(T); line += 64) __builtin_prefetch(at + line);
-}
-
 template <class T>
 OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
                                     const CompareBounds& bounds) {
@@ -174,8 +152,8 @@ OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n,
   RunVectors vectors;
   int64_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    ask_for(a + i);
-    ask_for(b + i);
+    ask_for<kPair * sizeof(T)>(a + i);
+    ask_for<kPair * sizeof(T)>(b + i);
     const Pair pair_a = load_pair(a + i);
     if (kLooks<T> && same_bytes<kPair * sizeof(T)>(a + i, b + i)) {
       vectors.measure((U)pair_a.a & kAbs);

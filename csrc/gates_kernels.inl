@@ -2,20 +2,7 @@
 // `a` is the actual side, `e` the expected one. Bounds and relative differences are rounded as torch
 // rounds them, one operation at a time, so that the engine in torch operations counts the same.
 
-#include "optest/vec.inl"
-
-// Values judged together: what is unusual among them is looked at again, while it is near.
-constexpr int64_t kRun = 4096;
-// What is taken from memory into a buffer at a time.
-constexpr int64_t kBuffer = 1024;
-// Bytes between what is judged and what is asked of memory.
-constexpr int64_t kAhead = 4096;
-
-OPTEST_INLINE float fp32_of(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
+#include "optest/pair.inl"
 
 // ---- masks ----------------------------------------------------------------------------------------
 
@@ -82,13 +69,6 @@ OPTEST_INLINE M is_wild(F value) { return exceeding(magnitude_bits(value), kInf 
 OPTEST_INLINE M is_infinite(F value) { return without(is_wild(value), is_nan(value)); }
 
 // ---- memory ---------------------------------------------------------------------------------------
-
-// The cache lines that kBytes take, kAhead bytes further on.
-template <size_t kBytes>
-OPTEST_INLINE void ask_for(const void* from) {
-  const char* at = static_cast<const char*>(from) + kAhead;
-  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(at + line);
-}
 
 // Calls body(a, e, n) for stretches of adjacent values of a run, gathered where they are not adjacent.
 template <class T, class Body>
