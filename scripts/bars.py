@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -41,3 +42,14 @@ def finish(rows: Sequence[Row]) -> NoReturn:
     """Print the table and end the process, with 1 where a median is above its bar."""
     print(_HEAD, *rows, sep="\n")
     sys.exit(not all(row.ok for row in rows))
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """For argparse: a whole number, ``least`` or above."""
+
+    def number(text: str) -> int:
+        if not text.strip().lstrip("-").isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} up")
+        return int(text)
+
+    return number

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bars import at_least
+
 from optest import native, stats
 from optest.ab.blocks import of_timing
 from optest.ab.request import AbRequest
@@ -211,7 +213,7 @@ def busy_neighbour(*, wanted: bool) -> Iterator[None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=14, help="of each true change (14)")
+    parser.add_argument("--cases", type=at_least(1), default=14, help="of each true change (14)")
     args = parser.parse_args()
     if not native.available():
         print(f"bench_ab needs the native busy-wait: {native.why_not()}", file=sys.stderr)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from bars import at_least
 from numpy.typing import NDArray
 
 from optest.compare import as_json, as_markdown
@@ -260,7 +261,9 @@ def scale() -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--comparisons", type=int, default=COMPARISONS, help="on this machine")
+    parser.add_argument(
+        "--comparisons", type=at_least(1), default=COMPARISONS, help="on this machine"
+    )
     parser.add_argument("--only", choices=["scale", "simulated", "in-turn", "here"])
     args = parser.parse_args()
     # The memory of scale is the process's: it comes first.

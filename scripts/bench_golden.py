@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from bars import at_least
 from bench_check import DTYPES, make_pair, peak_mib, read_both, seconds_of
 
 from optest import logger, native
@@ -358,10 +359,17 @@ def elsewhere() -> Iterator[None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--elements", type=int, default=1 << 28, help="of each compared tensor")
-    parser.add_argument("--replay-mb", type=int, default=1000, help="of saved data")
-    parser.add_argument("--repeats", type=int, default=7, help="of comparators and replays")
-    parser.add_argument("--runs", type=int, default=65, help="of small tensors; five warm up")
+    parser.add_argument(
+        "--elements",
+        type=at_least(ROW * BLOCK * PICKS),
+        default=1 << 28,
+        help="of each compared tensor",
+    )
+    parser.add_argument("--replay-mb", type=at_least(1), default=1000, help="of saved data")
+    parser.add_argument("--repeats", type=at_least(2), default=7, help="of comparators and replays")
+    parser.add_argument(
+        "--runs", type=at_least(7), default=65, help="of small tensors; five warm up"
+    )
     parser.add_argument("--only", choices=["run", "comparators", "replay"])
     options = parser.parse_args()
     options.elements -= options.elements % (ROW * BLOCK * PICKS)

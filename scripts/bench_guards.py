@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bars import at_least
+
 from optest import logger
 from optest.cases import collecting
 from optest.cases import session as sessions
@@ -242,7 +244,7 @@ def table(heads: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", help="op test, as rmsnorm2d; * and ? are wild")
-    parser.add_argument("--most", type=int, default=0, help="cases per op test; 0 is all")
+    parser.add_argument("--most", type=at_least(0), default=0, help="cases per op test; 0 is all")
     args = parser.parse_args()
     logger.setLevel(logging.ERROR)
     cheap: list[Cheap] = []

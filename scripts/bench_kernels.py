@@ -14,6 +14,7 @@ import sys
 import time
 
 import torch
+from bars import at_least
 from kernels import (
     activation,
     cache,
@@ -52,8 +53,12 @@ FAMILIES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9, help="rounds an operator (default 9)")
-    parser.add_argument("--mib", type=int, default=512, help="MiB of each input (default 512)")
+    parser.add_argument(
+        "--rounds", type=at_least(1), default=9, help="rounds an operator (default 9)"
+    )
+    parser.add_argument(
+        "--mib", type=at_least(1), default=512, help="MiB of each input (default 512)"
+    )
     parser.add_argument("--only", default="", help="operators whose name holds this text")
     parser.add_argument(
         "--cpu-time",

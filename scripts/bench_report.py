@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bars import Row, finish
+from bars import Row, at_least, finish
 
 from optest.report import document, history
 from optest.report.chosen import Chosen
@@ -141,7 +141,7 @@ def browsing(browser: Browser, page: Path, repeats: int) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="pages opened (5)")
+    parser.add_argument("--repeats", type=at_least(1), default=5, help="pages opened (5)")
     repeats = parser.parse_args().repeats
     program = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if program is None or importlib.util.find_spec("playwright") is None:

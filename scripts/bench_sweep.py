@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import sqlalchemy as sa
-from bars import Row, finish
+from bars import Row, at_least, finish
 
 from optest.store import Store, encode, schema, url
 from optest.store.records import Place, Planned, Result, RunFacts
@@ -232,8 +232,8 @@ def script_seconds(script: Path, cases: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", help="URL of an empty database (default: a SQLite file)")
-    parser.add_argument("--cases", type=int, default=2000, help="cases that a worker runs")
-    parser.add_argument("--repeats", type=int, default=5, help="samples of each figure")
+    parser.add_argument("--cases", type=at_least(1), default=2000, help="cases that a worker runs")
+    parser.add_argument("--repeats", type=at_least(1), default=5, help="samples of each figure")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="optest-bench-") as made:
         folder = Path(made)

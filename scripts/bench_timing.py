@@ -18,6 +18,7 @@ import timeit
 from typing import TYPE_CHECKING
 
 import torch
+from bars import at_least
 from torch.utils import benchmark
 
 from optest import arch, native
@@ -207,7 +208,7 @@ def bad_clocks(spin: Spin) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7, help="measurements a cell (7)")
+    parser.add_argument("--repeats", type=at_least(1), default=7, help="measurements a cell (7)")
     args = parser.parse_args()
     if not native.available():
         print(f"bench_timing needs the native busy-wait: {native.why_not()}", file=sys.stderr)
