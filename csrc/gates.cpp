@@ -1,5 +1,5 @@
 // Gates over an actual and an expected tensor in one pass: elements outside a bound by blocks, rows of a
-// pool that must not change, and the distribution of the errors.
+// pool that must not change, rows of picks that only tie, and the distribution of the errors.
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +11,7 @@
 #include "optest/isa.h"
 #include "optest/parallel.h"
 #include "optest/tensor.h"
+#include "optest/ties.h"
 #include "optest/types.h"
 #include "optest/walk.h"
 
@@ -164,6 +165,82 @@ void gate_rows(Tensor actual, Tensor expected, Tensor flags) {
   });
 }
 
+// ---- ties -----------------------------------------------------------------------------------------
+
+template <class Index, class T>
+bool tied(const Picks& actual, const Picks& expected, int64_t k, bool descending) {
+  return TiedRow<Index, T>(actual, expected, k, descending).tied();
+}
+
+using Tied = bool (*)(const Picks&, const Picks&, int64_t, bool);
+
+Tied tied_of(const Tensor& indices, const Tensor& values) {
+  return by_float_dtype("actual_values", values, [&](auto element) -> Tied {
+    using T = decltype(element);
+    switch (indices.element_size()) {
+      case 1:
+        return tied<int8_t, T>;
+      case 2:
+        return tied<int16_t, T>;
+      case 4:
+        return tied<int32_t, T>;
+      case 8:
+        return tied<int64_t, T>;
+      default:
+        fail("actual has elements of ", indices.element_size(), " bytes, expected 1, 2, 4 or 8");
+    }
+  });
+}
+
+// Row i of [rows, k] indices and values.
+class PickRows {
+ public:
+  PickRows(const Tensor& indices, const Tensor& values)
+      : first_{static_cast<const char*>(indices.data_ptr()),
+               static_cast<const char*>(values.data_ptr()), step(indices, 1), step(values, 1)},
+        index_row_(step(indices, 0)),
+        value_row_(step(values, 0)) {}
+
+  Picks operator[](int64_t row) const {
+    Picks picks = first_;
+    picks.indices += row * index_row_;
+    picks.values += row * value_row_;
+    return picks;
+  }
+
+ private:
+  static int64_t step(const Tensor& tensor, int64_t dim) {
+    return tensor.stride(dim) * static_cast<int64_t>(tensor.element_size());
+  }
+
+  Picks first_;
+  int64_t index_row_;
+  int64_t value_row_;
+};
+
+// Clears flags[i] where the picks of row i are the golden's in another order of ties.
+void gate_ties(Tensor actual, Tensor expected, Tensor actual_values, Tensor expected_values,
+               bool descending, Tensor flags) {
+  check(actual.dim() == 2, "actual has shape ", shape_of(actual), ", expected [rows, k]");
+  check_same_shape("expected", expected, actual);
+  check_dtype("expected", expected, actual.scalar_type());
+  check_same_shape("actual_values", actual_values, actual);
+  check_same_shape("expected_values", expected_values, actual);
+  check_dtype("expected_values", expected_values, actual_values.scalar_type());
+  check_dtype("flags", flags, ScalarType::Byte);
+  const int64_t rows = actual.size(0), k = actual.size(1);
+  check(flags.is_contiguous() && flags.numel() == rows, "flags has shape ", shape_of(flags),
+        ", expected contiguous with ", rows, " elements");
+  const Tied only_ties = tied_of(actual, actual_values);
+  const PickRows a(actual, actual_values), e(expected, expected_values);
+  auto* const out = static_cast<uint8_t*>(flags.data_ptr());
+  parallel_pieces(rows, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (out[i] != 0 && only_ties(a[i], e[i], k, descending)) out[i] = 0;
+    }
+  });
+}
+
 // ---- distribution ---------------------------------------------------------------------------------
 
 // What all threads have counted, in the tensors that the caller gave.
@@ -272,6 +349,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
       "bool ignore_nan, Tensor? mapped, int block, Tensor(a!) rows) -> ()");
   m.def("gate_rows(Tensor actual, Tensor expected, Tensor(a!) flags) -> ()");
   m.def(
+      "gate_ties(Tensor actual, Tensor expected, Tensor actual_values, Tensor expected_values, "
+      "bool descending, Tensor(a!) flags) -> ()");
+  m.def(
       "gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor(a!) bins, "
       "Tensor(b!) counts, Tensor(c!) numbers, Tensor(d!) above) -> ()");
 }
@@ -279,5 +359,6 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("gate_scan", TORCH_BOX(&optest::gate_scan));
   m.impl("gate_rows", TORCH_BOX(&optest::gate_rows));
+  m.impl("gate_ties", TORCH_BOX(&optest::gate_ties));
   m.impl("gate_spread", TORCH_BOX(&optest::gate_spread));
 }

@@ -56,6 +56,9 @@ OPTEST_INLINE M either(M x, M y) { return static_cast<M>(x | y); }
 OPTEST_INLINE F drop(M mask, F value) { return pick(mask, F{}, value); }
 
 OPTEST_INLINE int64_t count_of(I lanes) {
+#if defined(OPTEST_ISA_AVX512)
+  return _mm512_reduce_add_epi32((__m512i)lanes);
+#endif
   int64_t sum = 0;
   for (int lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
   return sum;
@@ -70,7 +73,8 @@ OPTEST_INLINE M is_infinite(F value) { return without(is_wild(value), is_nan(val
 
 // ---- memory ---------------------------------------------------------------------------------------
 
-// Calls body(a, e, n) for stretches of adjacent values of a run, gathered where they are not adjacent.
+// Calls body(a, e, n, ahead) for stretches of adjacent values of a run, gathered where they are not
+// adjacent; memory may be asked for what lies so many bytes ahead of them.
 template <class T, class Body>
 OPTEST_INLINE void stretches(const PairRun& run, const Body& body) {
   constexpr int64_t size = sizeof(T);
@@ -83,14 +87,15 @@ OPTEST_INLINE void stretches(const PairRun& run, const Body& body) {
     const char* pa = run.a + done * run.a_step;
     const char* pe = run.b + done * run.b_step;
     if (dense) {
-      body(reinterpret_cast<const T*>(pa), reinterpret_cast<const T*>(pe), n);
+      body(reinterpret_cast<const T*>(pa), reinterpret_cast<const T*>(pe), n,
+           ahead_of<T>(run, done + n));
       continue;
     }
     for (int64_t i = 0; i < n; ++i) {
       std::memcpy(a + i, pa + i * run.a_step, sizeof(T));
       std::memcpy(e + i, pe + i * run.b_step, sizeof(T));
     }
-    body(a, e, n);
+    body(a, e, n, int64_t{0});
   }
 }
 
@@ -128,19 +133,14 @@ struct Allclose {
 struct RelativeDifference {
   F threshold;
   F floor;
-  F nearly;
-  F surely;
-  // Of the largest share so far. Shares are compared by products: a division takes longer than memory
-  // does.
-  F worst_difference{};
-  F worst_size = splat(1.0f);
-  static constexpr uint32_t kUnusual = 0x5d5e0b6bu;  // 1e18: products of two do not overflow
+  F nearly;  // a little below the threshold: a product tells where a division need not
+  U worst_share{};
+  static constexpr uint32_t kUnusual = kInf;
 
   explicit RelativeDifference(const GateBounds& bounds)
       : threshold(splat(static_cast<float>(bounds.first))),
         floor(splat(static_cast<float>(bounds.second))),
-        nearly(threshold * 0.999999f),
-        surely(threshold * 1.000001f) {}
+        nearly(threshold * 0.999999f) {}
 
   OPTEST_INLINE F size_of(F a, F e) const {
     const U magnitude = larger(magnitude_bits(a), magnitude_bits(e));
@@ -149,25 +149,17 @@ struct RelativeDifference {
   OPTEST_INLINE void judge(F a, F e, F difference, GateVectors* to) {
     const F size = size_of(a, e);
     const M maybe = both(reaches(difference, threshold), above(difference, size * nearly));
-    if (!any(maybe)) return;
-    M bad = both(maybe, above(difference, size * surely));
-    const M unsure = without(maybe, bad);
-    if (any(unsure)) bad = either(bad, both(unsure, above(difference / size, threshold)));
-    to->bad = count_in(to->bad, bad);
-    const M worse = both(bad, above(difference * worst_size, worst_difference * size));
-    worst_difference = pick(worse, difference, worst_difference);
-    worst_size = pick(worse, size, worst_size);
+    if (any(maybe)) count(maybe, difference / size, to);
   }
   OPTEST_INLINE void judge_exactly(F a, F e, F difference, GateVectors* to) {
-    const F share = difference / size_of(a, e);
-    const M bad = both(reaches(difference, threshold), above(share, threshold));
+    count(reaches(difference, threshold), difference / size_of(a, e), to);
+  }
+  OPTEST_INLINE void count(M among, F share, GateVectors* to) {
+    const M bad = both(among, above(share, threshold));
     to->bad = count_in(to->bad, bad);
-    const M worse = both(bad, above(share, worst_difference));  // worst_size stays 1
-    worst_difference = pick(worse, share, worst_difference);
+    worst_share = larger(worst_share, (U)only(bad, share));
   }
-  OPTEST_INLINE double worst(const GateVectors&) const {
-    return fp32_of(largest_of((U)(worst_difference / worst_size)));
-  }
+  OPTEST_INLINE double worst(const GateVectors&) const { return fp32_of(largest_of(worst_share)); }
 };
 
 template <bool kIgnoreNan, class Rule>
@@ -227,14 +219,14 @@ OPTEST_NOINLINE static void judge_unusual(const T* pa, const T* pe, int64_t n,
 }
 
 template <bool kIgnoreNan, class Rule, class T>
-OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, const GateBounds& bounds,
-                             GateRow* row) {
+OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, int64_t ahead,
+                             const GateBounds& bounds, GateRow* row) {
   Rule rule(bounds);
   GateVectors found;
   int64_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    ask_for<kPair * sizeof(T)>(pa + i);
-    ask_for<kPair * sizeof(T)>(pe + i);
+    ask_for<kPair * sizeof(T)>(pa + i, ahead);
+    ask_for<kPair * sizeof(T)>(pe + i, ahead);
     const Pair a = load_pair(pa + i);
     const Pair e = load_pair(pe + i);
     judge<kIgnoreNan>(a.a, e.a, &rule, &found);
@@ -255,11 +247,11 @@ OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, const GateBoun
 
 template <class Rule, class T>
 OPTEST_INLINE void gate_run(const PairRun& run, const GateBounds& bounds, GateRow* row) {
-  stretches<T>(run, [&](const T* a, const T* e, int64_t n) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* a, const T* e, int64_t n, int64_t ahead) OPTEST_LAMBDA {
     if (bounds.ignore_nan) {
-      judge_run<true, Rule>(a, e, n, bounds, row);
+      judge_run<true, Rule>(a, e, n, ahead, bounds, row);
     } else {
-      judge_run<false, Rule>(a, e, n, bounds, row);
+      judge_run<false, Rule>(a, e, n, ahead, bounds, row);
     }
   });
 }
@@ -274,20 +266,34 @@ static void relative_run(const PairRun& run, const GateBounds& bounds, GateRow* 
   gate_run<RelativeDifference, T>(run, bounds, row);
 }
 
-// Elements whose bits differ; T, a signed integer, stands for any dtype of its size.
+// Whether no bit differs, asking memory on the way for what lies `ahead`.
+template <class T>
+OPTEST_INLINE bool same_bits(const T* a, const T* e, int64_t n, int64_t ahead) {
+  constexpr int kEach = static_cast<int>(sizeof(U) / sizeof(T));
+  U apart{};
+  int64_t i = 0;
+  for (; i + kEach <= n; i += kEach) {
+    ask_for<sizeof(U)>(a + i, ahead);
+    ask_for<sizeof(U)>(e + i, ahead);
+    apart |= load_raw<U>(a + i) ^ load_raw<U>(e + i);
+  }
+  for (; i < n; ++i) apart[0] |= a[i] != e[i];
+  return !any(nonzero(apart));
+}
+
+// Elements whose bits differ; T, a signed integer, stands for any dtype of its size. Most are the same.
 template <class T>
 static void unequal_run(const PairRun& run, const GateBounds&, GateRow* row) {
   constexpr int kEach = static_cast<int>(sizeof(U) / sizeof(T));
   typedef T V __attribute__((vector_size(sizeof(U))));
   constexpr int kMost = 64;  // a lane of 8 bits counts as far
-  stretches<T>(run, [&](const T* a, const T* e, int64_t n) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* a, const T* e, int64_t n, int64_t ahead) OPTEST_LAMBDA {
+    if (same_bits(a, e, n, ahead)) return;
     int64_t unequal = 0;
     int64_t i = 0;
     while (i + kEach <= n) {
       V lanes{};
       for (int k = 0; k < kMost && i + kEach <= n; ++k, i += kEach) {
-        ask_for<sizeof(V)>(a + i);
-        ask_for<sizeof(V)>(e + i);
         lanes -= load_raw<V>(a + i) != load_raw<V>(e + i);
       }
       for (int lane = 0; lane < kEach; ++lane) unequal += lanes[lane];
@@ -472,11 +478,11 @@ OPTEST_NOINLINE static void add_above(const AboveVectors& found, const SpreadThr
 template <class T>
 static void spread_run(const PairRun& run, const SpreadThresholds& thresholds, SpreadPart* part) {
   SpreadVectors found(*part);
-  stretches<T>(run, [&](const T* pa, const T* pe, int64_t n) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* pa, const T* pe, int64_t n, int64_t ahead) OPTEST_LAMBDA {
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      ask_for<kLanes * sizeof(T)>(pa + i);
-      ask_for<kLanes * sizeof(T)>(pe + i);
+      ask_for<kLanes * sizeof(T)>(pa + i, ahead);
+      ask_for<kLanes * sizeof(T)>(pe + i, ahead);
       found.add(load(pa + i), load(pe + i), thresholds, part);
     }
     if (i < n) {

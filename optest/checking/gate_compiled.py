@@ -59,6 +59,28 @@ def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     return flags.bool()
 
 
+def drop_ties(
+    flags: torch.Tensor,
+    indices: tuple[torch.Tensor, torch.Tensor],
+    values: tuple[torch.Tensor, torch.Tensor],
+    descending: bool,
+) -> None:
+    """Clear the flags, bool [rows...], of rows of picks [rows..., k] that only ties set apart.
+
+    Such a row holds the golden's indices, each beside the golden's value for it, in order. Leaves
+    those that it cannot read: values of other dtypes than fp32, bf16 and fp16, rows that no view
+    makes two-dimensional.
+    """
+    found = operators()
+    if found is None or values[0].dtype not in FLOATS or any(s.is_neg() for s in values):
+        return
+    try:
+        flat = [side.view(-1, side.shape[-1]) for side in (*indices, *values)]
+    except RuntimeError:  # torch's, of strides that cannot be joined
+        return
+    found.gate_ties(*flat, descending, flags.view(torch.uint8).view(-1))
+
+
 def operators() -> Any:  # noqa: ANN401 - torch types its operators no better
     """Those of csrc/gates.cpp, or None where they cannot be had."""
     return _loaded(settings.get_str("OPTEST_NATIVE"))

@@ -25,3 +25,15 @@ def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     if gate_compiled.can_scan(Gate.of(expected, actual, SameBits())):
         return gate_compiled.unequal_rows(actual, expected)
     return gate_plain.unequal_rows(actual, expected)
+
+
+def unlike_rows(
+    indices: tuple[torch.Tensor, torch.Tensor],
+    values: tuple[torch.Tensor, torch.Tensor],
+    descending: bool,
+) -> torch.Tensor:
+    """``unequal_rows`` of indices, without rows that are quickly seen to differ by ties alone."""
+    flags = unequal_rows(*indices)
+    if gate_compiled.can_scan(Gate.of(indices[1], indices[0], SameBits())) and bool(flags.any()):
+        gate_compiled.drop_ties(flags, indices, values, descending)
+    return flags

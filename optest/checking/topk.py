@@ -138,11 +138,14 @@ class _TopkPair:
         indices: tuple[torch.Tensor, torch.Tensor],
         values: tuple[torch.Tensor, torch.Tensor],
     ) -> Iterator[_Picks]:
-        """The rows along ``dim`` in which indices differ, some at a time."""
+        """The rows along ``dim`` that more than ties may set apart, some at a time."""
         actual = indices[0]
         dim = self.dim % actual.ndim
         sides = [s.to(actual.device).movedim(dim, -1) for s in (*indices, *values)]
-        rows = torch.nonzero(gate_engines.unequal_rows(sides[0], sides[1]))
+        unlike = gate_engines.unlike_rows(
+            (sides[0], sides[1]), (sides[2], sides[3]), self.descending
+        )
+        rows = torch.nonzero(unlike)
         step = max(1, _PICKS // max(1, sides[0].shape[-1]))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]

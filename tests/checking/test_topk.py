@@ -7,11 +7,14 @@ blocks.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optest import native
 from optest.checking import gate_compiled, gate_plain
 from optest.checking.topk import topk_pair_compare
 
@@ -273,6 +276,98 @@ def test_every_legal_top_k_passes_and_a_changed_pick_does_not(seed, rows, n, lev
     # Where all picks tie, nothing tells a candidate that was left out from another of the tie.
     if golden[0, 0] != golden[0, -1] and wrong[0, 0] != expected[0, 0]:
         assert not judge(wrong, expected, vals, golden, tolerance=1e-6, descending=descending)[0]
+
+
+# ---- rows that only tie --------------------------------------------------------------------------
+
+
+def bits(value):
+    """Zeros of either sign apart."""
+    return value, math.copysign(1.0, value)
+
+
+def only_ties(row, descending):
+    """Of (index, golden's index, value, golden's value): what ``drop_ties`` says, slowly."""
+    apart = [pick for pick in row if pick[0] != pick[1]]
+    if any(math.isnan(value) for _, _, value, _ in apart):
+        return False
+    ours = sorted((index, bits(value)) for index, _, value, _ in apart)
+    if ours != sorted((index, bits(value)) for _, index, _, value in apart):
+        return False
+    values = [pick[2] if descending else -pick[2] for pick in row]
+    at = [i for i, pick in enumerate(row) if pick[0] != pick[1]]
+    before = all(values[i - 1] >= values[i] for i in at if i)
+    return before and all(values[i] >= values[i + 1] for i in at if i + 1 < len(row))
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled pass here")
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 9999),
+    k=st.integers(1, 9),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+    index=st.sampled_from([torch.int8, torch.int16, torch.int32, torch.int64]),
+    descending=st.booleans(),
+)
+def test_rows_that_only_tie_are_those_and_no_others(seed, k, dtype, index, descending):
+    """Ties in any order, then some changed: misses, repeats, NaN and signs of zero meet them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def changed(tensor, to, share):
+        other = to[torch.randint(0, len(to), tensor.shape, generator=generator)]
+        return other.where(torch.rand(tensor.shape, generator=generator) < share, tensor)
+
+    levels = torch.tensor([-1.5, -0.0, 0.0, 2.0, torch.inf, torch.nan])
+    ranks = torch.randint(0, 5, (60, k), generator=generator).sort(1, descending=descending).values
+    expected = torch.randint(-1, 12, (60, k), generator=generator).to(index)
+    keys = ranks + torch.rand(60, k, generator=generator)
+    actual = expected.gather(1, keys.argsort(1, descending=descending))
+    actual = changed(actual, torch.arange(12).to(index), 0.03)
+    golden = changed(levels[ranks], levels, 0.05).to(dtype)
+    vals = changed(golden, levels.to(dtype), 0.05)
+    flags = (actual != expected).any(1)
+    want = [
+        flag and not only_ties(list(zip(*row, strict=True)), descending)
+        for flag, *row in zip(
+            *(side.tolist() for side in (flags, actual, expected, vals, golden)), strict=True
+        )
+    ]
+    gate_compiled.drop_ties(flags, (actual, expected), (vals, golden), descending)
+    assert flags.tolist() == want
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled pass here")
+@pytest.mark.parametrize("layout", ["dense", "expanded", "turned", "of columns", "not joined"])
+def test_rows_that_only_tie_in_every_layout(layout):
+    """Rows that no view joins are left for the judge; all others are told."""
+    shape = (4, 6, 8)
+    expected = torch.arange(8).expand(shape).contiguous()
+    actual = expected.clone()
+    actual[1, 2, 3], actual[1, 2, 4] = 4, 3  # a tie
+    actual[3, 5, 0] = 9  # and none
+    vals = torch.zeros(shape)
+    if layout == "expanded":
+        vals = torch.zeros(1, 1, 1).expand(shape)
+    if layout == "turned":
+        vals = vals.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    if layout == "of columns":
+        actual = actual.repeat_interleave(2, dim=2)[..., ::2]
+    if layout == "not joined":
+        actual = actual.transpose(0, 1).contiguous().transpose(0, 1)
+    flags = (actual != expected).any(-1)
+    gate_compiled.drop_ties(flags, (actual, expected), (vals, vals), descending=True)
+    left = [[1, 2], [3, 5]] if layout == "not joined" else [[3, 5]]
+    assert torch.nonzero(flags).tolist() == left
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled pass here")
+def test_rows_with_more_ties_than_are_told_quickly_are_judged_all_the_same():
+    expected = torch.arange(500)[None]
+    actual, vals = expected.flip(1), torch.zeros(1, 500)
+    flags = torch.tensor([True])
+    gate_compiled.drop_ties(flags, (actual, expected), (vals, vals), descending=True)
+    assert flags.tolist() == [True]
+    assert judge(actual, expected, vals)[0]
 
 
 @pytest.mark.parametrize(

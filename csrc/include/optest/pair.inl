@@ -14,9 +14,17 @@ OPTEST_INLINE float fp32_of(uint32_t bits) {
   return value;
 }
 
-// The cache lines that kBytes take, kBytesAhead further on.
+// How far ahead memory is asked for what is read behind the first `done` values of a run: not beyond
+// the last that is.
+template <class T>
+OPTEST_INLINE int64_t ahead_of(const PairRun& run, int64_t done) {
+  const int64_t left = (run.n - done + run.follows) * static_cast<int64_t>(sizeof(T));
+  return left < kBytesAhead ? left : kBytesAhead;
+}
+
+// The cache lines that kBytes take, so far ahead.
 template <size_t kBytes>
-OPTEST_INLINE void ask_for(const void* from) {
-  const char* at = static_cast<const char*>(from) + kBytesAhead;
+OPTEST_INLINE void ask_for(const void* from, int64_t ahead) {
+  const char* at = static_cast<const char*>(from) + ahead;
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(at + line);
 }

@@ -15,13 +15,15 @@ inline int64_t bytes_ahead() {
 }
 inline const int64_t kBytesAhead = bytes_ahead();
 
-// n values of either side, at fixed steps in bytes.
+// n values of either side, at fixed steps in bytes. As many as `follows` says lie behind them, at the
+// same steps, and are read next.
 struct PairRun {
   const char* a;
   const char* b;
   int64_t a_step;
   int64_t b_step;
   int64_t n;
+  int64_t follows = 0;
 };
 
 }  // namespace optest

@@ -29,7 +29,8 @@ class Walk {
     while (begin < end) {
       const int64_t column = begin % last.size;
       const int64_t n = std::min(last.size - column, end - begin);
-      PairRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n};
+      PairRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n,
+                  last.size - column - n};
       int64_t rest = begin / last.size;
       for (size_t i = dims_.size() - 1; i-- > 0;) {
         run.a += rest % dims_[i].size * dims_[i].a;
