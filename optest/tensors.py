@@ -173,7 +173,26 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors of one shape and dtype hold the same bits (NaN equals the same NaN)."""
-    return a.shape == b.shape and a.dtype == b.dtype and _equal(_as_bytes(a), _as_bytes(b))
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not (a.is_contiguous() and b.is_contiguous()):
+        rows = _in_words(a), _in_words(b)
+        if rows[0] is not None and rows[1] is not None:
+            return torch.equal(rows[0], rows[1])
+    return _equal(_as_bytes(a), _as_bytes(b))
+
+
+def _in_words(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor eight bytes at a time, as a view; None where its rows do not lie so.
+
+    Of rows with gaps between them a copy, into fresh memory, takes ten times as long as the look.
+    """
+    if tensor.is_conj() or tensor.is_neg() or tensor.is_complex() or not tensor.ndim:
+        return None
+    try:
+        return tensor.detach().view(torch.int64)
+    except RuntimeError:  # torch's, of sizes, strides or an offset that are no whole words
+        return None
 
 
 def differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

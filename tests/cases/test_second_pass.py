@@ -432,7 +432,9 @@ def test_what_is_drawn_after_timing_is_the_same_under_any_guards(make_session):
     assert seen[0] == seen[1] == seen[2]
 
 
-@pytest.mark.parametrize("act", [None, pytest.skip, ZeroDivisionError], ids=str)
+@pytest.mark.parametrize(
+    "act", [None, pytest.skip, ZeroDivisionError], ids=["none", "skip", "error"]
+)
 def test_after_the_case_generators_are_the_same_under_any_guards(make_session, act):
     """``main()`` may draw shapes between cases: a sweep would be another under full guards."""
     seen = []

@@ -92,7 +92,10 @@ class Callable:
         torch.compile(unmarked, backend="eager"),
         functools.wraps(unmarked)(lambda *args: unmarked(*args)),
     ],
-    ids=repr,
+    ids=[
+        *("marked", "marked in part", "unmarked", "typed", "by keyword", "any number"),
+        *("object", "method", "partial", "compiled", "wrapped"),
+    ],
 )
 def test_a_python_callable(fn, tmp_path):
     directions, values = run(fn, [X(), W(), tensor("y")], tmp_path)

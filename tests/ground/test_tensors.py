@@ -172,6 +172,26 @@ def test_nan_is_the_same_as_itself_and_negative_zero_is_not_zero():
     assert not same_bytes(torch.zeros(2), torch.zeros(2, dtype=torch.int32))
 
 
+@pytest.mark.parametrize("width", [64, 63])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_with_gaps_between_them_are_told_by_their_own_bits(dtype, width):
+    """Of whole words and of others, beside rows that are and are not dense."""
+    wide = torch.zeros(8, 80, dtype=dtype)
+    part, size = wide[:, :width], wide.element_size()
+    twins = wide.clone()[:, :width], part.contiguous()
+    assert all(same_bytes(part, twin) for twin in twins)
+    wide.view(torch.uint8)[3, width * size] ^= 1  # behind the row
+    assert all(same_bytes(part, twin) for twin in twins)
+    wide.view(torch.uint8)[3, width * size - 1] ^= 1
+    assert not any(same_bytes(part, twin) for twin in twins)
+
+
+def test_rows_with_gaps_between_them_are_compared_without_a_copy(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "contiguous", None)
+    wide = torch.zeros(4, 16, dtype=torch.bfloat16)
+    assert same_bytes(wide[:, :8], wide.clone()[:, :8])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_replica_has_the_same_values_and_strides_in_memory_of_its_own(view, dtype):

@@ -252,7 +252,7 @@ def test_a_python_number_is_compared_in_fp64():
         assert_allclose(0.1, np.float64(0.1) * (1 + 1e-9), rtol=1e-12, ratio_below_max_err=1.0)
 
 
-@pytest.mark.parametrize("value", [None, "1", [1.0], (torch.ones(1),), {}, object()], ids=repr)
+@pytest.mark.parametrize("value", [None, "1", [1.0], (torch.ones(1),), {}, object()], ids=type)
 def test_what_is_no_array_is_a_type_error_that_is_recorded(value, session):
     with pytest.raises(TypeError, match=r"actual is a .*: expected a torch"):
         assert_allclose(value, 1.0)
