@@ -145,15 +145,14 @@ OPTEST_INLINE bool same_bytes(const void* a, const void* b) {
 }
 
 template <class T>
-OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n, int64_t ahead,
+OPTEST_INLINE RunSums judge_vectors(const T* a, const T* b, int64_t n, Ahead ahead,
                                     const CompareBounds& bounds) {
   const F rtol = splat(static_cast<float>(bounds.rtol));
   const F atol = splat(static_cast<float>(bounds.atol));
   RunVectors vectors;
   int64_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    ask_for<kPair * sizeof(T)>(a + i, ahead);
-    ask_for<kPair * sizeof(T)>(b + i, ahead);
+    ask_for<kPair * sizeof(T)>(a + i, b + i, ahead);
     const Pair pair_a = load_pair(a + i);
     if (kLooks<T> && same_bytes<kPair * sizeof(T)>(a + i, b + i)) {
       vectors.measure((U)pair_a.a & kAbs);
@@ -199,7 +198,7 @@ OPTEST_NOINLINE static void judge_far(const T* a, const T* b, int64_t n,
 }
 
 template <class T>
-static void judge_run(const T* a, const T* b, int64_t n, int64_t ahead,
+static void judge_run(const T* a, const T* b, int64_t n, Ahead ahead,
                       const CompareBounds& bounds, CompareRow* row) {
   const RunSums sums = judge_vectors(a, b, n, ahead, bounds);
   if (!sums.ordinary()) {
@@ -217,7 +216,7 @@ static void judge_run(const T* a, const T* b, int64_t n, int64_t ahead,
   }
 }
 
-static void judge_run(const double* a, const double* b, int64_t n, int64_t,
+static void judge_run(const double* a, const double* b, int64_t n, Ahead,
                       const CompareBounds& bounds, CompareRow* row) {
   judge_each<double>(a, b, n, bounds, row);
 }
@@ -271,7 +270,7 @@ static void compare_reals(const CompareRun& run, const CompareBounds& bounds, Co
     const char* pb = run.b + done * run.b_step;
     if (in_place) {
       judge_run(reinterpret_cast<const Type*>(pa), reinterpret_cast<const Type*>(pb), n,
-                ahead_of<T>(run, done + n), bounds, row);
+                Ahead::of<T>(run, done + n), bounds, row);
       continue;
     }
     if (dense) {  // a step known at compile time is vectorised
@@ -281,7 +280,7 @@ static void compare_reals(const CompareRun& run, const CompareBounds& bounds, Co
       gather<T>(pa, run.a_step, n, run.codes, a);
       gather<T>(pb, run.b_step, n, run.codes, b);
     }
-    judge_run(a, b, n, 0, bounds, row);
+    judge_run(a, b, n, Ahead{}, bounds, row);
   }
 }
 

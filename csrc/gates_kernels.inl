@@ -88,14 +88,14 @@ OPTEST_INLINE void stretches(const PairRun& run, const Body& body) {
     const char* pe = run.b + done * run.b_step;
     if (dense) {
       body(reinterpret_cast<const T*>(pa), reinterpret_cast<const T*>(pe), n,
-           ahead_of<T>(run, done + n));
+           Ahead::of<T>(run, done + n));
       continue;
     }
     for (int64_t i = 0; i < n; ++i) {
       std::memcpy(a + i, pa + i * run.a_step, sizeof(T));
       std::memcpy(e + i, pe + i * run.b_step, sizeof(T));
     }
-    body(a, e, n, int64_t{0});
+    body(a, e, n, Ahead{});
   }
 }
 
@@ -219,14 +219,13 @@ OPTEST_NOINLINE static void judge_unusual(const T* pa, const T* pe, int64_t n,
 }
 
 template <bool kIgnoreNan, class Rule, class T>
-OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, int64_t ahead,
+OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, Ahead ahead,
                              const GateBounds& bounds, GateRow* row) {
   Rule rule(bounds);
   GateVectors found;
   int64_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    ask_for<kPair * sizeof(T)>(pa + i, ahead);
-    ask_for<kPair * sizeof(T)>(pe + i, ahead);
+    ask_for<kPair * sizeof(T)>(pa + i, pe + i, ahead);
     const Pair a = load_pair(pa + i);
     const Pair e = load_pair(pe + i);
     judge<kIgnoreNan>(a.a, e.a, &rule, &found);
@@ -247,7 +246,7 @@ OPTEST_INLINE void judge_run(const T* pa, const T* pe, int64_t n, int64_t ahead,
 
 template <class Rule, class T>
 OPTEST_INLINE void gate_run(const PairRun& run, const GateBounds& bounds, GateRow* row) {
-  stretches<T>(run, [&](const T* a, const T* e, int64_t n, int64_t ahead) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* a, const T* e, int64_t n, Ahead ahead) OPTEST_LAMBDA {
     if (bounds.ignore_nan) {
       judge_run<true, Rule>(a, e, n, ahead, bounds, row);
     } else {
@@ -268,13 +267,12 @@ static void relative_run(const PairRun& run, const GateBounds& bounds, GateRow* 
 
 // Whether no bit differs, asking memory on the way for what lies `ahead`.
 template <class T>
-OPTEST_INLINE bool same_bits(const T* a, const T* e, int64_t n, int64_t ahead) {
+OPTEST_INLINE bool same_bits(const T* a, const T* e, int64_t n, Ahead ahead) {
   constexpr int kEach = static_cast<int>(sizeof(U) / sizeof(T));
   U apart{};
   int64_t i = 0;
   for (; i + kEach <= n; i += kEach) {
-    ask_for<sizeof(U)>(a + i, ahead);
-    ask_for<sizeof(U)>(e + i, ahead);
+    ask_for<sizeof(U)>(a + i, e + i, ahead);
     apart |= load_raw<U>(a + i) ^ load_raw<U>(e + i);
   }
   for (; i < n; ++i) apart[0] |= a[i] != e[i];
@@ -287,7 +285,7 @@ static void unequal_run(const PairRun& run, const GateBounds&, GateRow* row) {
   constexpr int kEach = static_cast<int>(sizeof(U) / sizeof(T));
   typedef T V __attribute__((vector_size(sizeof(U))));
   constexpr int kMost = 64;  // a lane of 8 bits counts as far
-  stretches<T>(run, [&](const T* a, const T* e, int64_t n, int64_t ahead) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* a, const T* e, int64_t n, Ahead ahead) OPTEST_LAMBDA {
     if (same_bits(a, e, n, ahead)) return;
     int64_t unequal = 0;
     int64_t i = 0;
@@ -478,11 +476,10 @@ OPTEST_NOINLINE static void add_above(const AboveVectors& found, const SpreadThr
 template <class T>
 static void spread_run(const PairRun& run, const SpreadThresholds& thresholds, SpreadPart* part) {
   SpreadVectors found(*part);
-  stretches<T>(run, [&](const T* pa, const T* pe, int64_t n, int64_t ahead) OPTEST_LAMBDA {
+  stretches<T>(run, [&](const T* pa, const T* pe, int64_t n, Ahead ahead) OPTEST_LAMBDA {
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      ask_for<kLanes * sizeof(T)>(pa + i, ahead);
-      ask_for<kLanes * sizeof(T)>(pe + i, ahead);
+      ask_for<kLanes * sizeof(T)>(pa + i, pe + i, ahead);
       found.add(load(pa + i), load(pe + i), thresholds, part);
     }
     if (i < n) {

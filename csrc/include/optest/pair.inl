@@ -14,17 +14,32 @@ OPTEST_INLINE float fp32_of(uint32_t bits) {
   return value;
 }
 
-// How far ahead memory is asked for what is read behind the first `done` values of a run: not beyond
-// the last that is.
-template <class T>
-OPTEST_INLINE int64_t ahead_of(const PairRun& run, int64_t done) {
-  const int64_t left = (run.n - done + run.follows) * static_cast<int64_t>(sizeof(T));
-  return left < kBytesAhead ? left : kBytesAhead;
-}
+// How far ahead memory is asked for what is read later, in bytes of either side.
+struct Ahead {
+  int64_t a = 0;
+  int64_t b = 0;
 
-// The cache lines that kBytes take, so far ahead.
+  Ahead() = default;
+  // Of those before the first `done` values of a run: within what follows, or in the next run.
+  template <class T>
+  OPTEST_INLINE static Ahead of(const PairRun& run, int64_t done) {
+    constexpr int64_t size = sizeof(T);
+    const int64_t left = (run.n - done + run.follows) * size;
+    Ahead ahead;
+    ahead.a = ahead.b = left < kBytesAhead ? left : kBytesAhead;
+    if (run.follows == 0 && run.n * size <= kBytesAhead) {
+      ahead.a = run.a_next;
+      ahead.b = run.b_next;
+    }
+    return ahead;
+  }
+};
+
+// The cache lines that kBytes of either side take, so far ahead.
 template <size_t kBytes>
-OPTEST_INLINE void ask_for(const void* from, int64_t ahead) {
-  const char* at = static_cast<const char*>(from) + ahead;
-  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(at + line);
+OPTEST_INLINE void ask_for(const void* a, const void* b, Ahead ahead) {
+  const char* const from_a = static_cast<const char*>(a) + ahead.a;
+  const char* const from_b = static_cast<const char*>(b) + ahead.b;
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(from_a + line);
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(from_b + line);
 }

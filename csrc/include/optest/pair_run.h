@@ -16,7 +16,7 @@ inline int64_t bytes_ahead() {
 inline const int64_t kBytesAhead = bytes_ahead();
 
 // n values of either side, at fixed steps in bytes. As many as `follows` says lie behind them, at the
-// same steps, and are read next.
+// same steps, and are read next; where there are none, the next run begins so many bytes further on.
 struct PairRun {
   const char* a;
   const char* b;
@@ -24,6 +24,8 @@ struct PairRun {
   int64_t b_step;
   int64_t n;
   int64_t follows = 0;
+  int64_t a_next = 0;
+  int64_t b_next = 0;
 };
 
 }  // namespace optest

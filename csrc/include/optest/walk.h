@@ -26,23 +26,55 @@ class Walk {
   template <class Body>
   void runs(int64_t begin, int64_t end, const Body& body) const {
     const Dim& last = dims_.back();
-    while (begin < end) {
-      const int64_t column = begin % last.size;
+    Row row = row_of(begin / last.size);
+    for (int64_t column = begin % last.size; begin < end; column = 0) {
       const int64_t n = std::min(last.size - column, end - begin);
-      PairRun run{a_ + column * last.a, b_ + column * last.b, last.a, last.b, n,
+      PairRun run{row.a + column * last.a, row.b + column * last.b, last.a, last.b, n,
                   last.size - column - n};
-      int64_t rest = begin / last.size;
-      for (size_t i = dims_.size() - 1; i-- > 0;) {
-        run.a += rest % dims_[i].size * dims_[i].a;
-        run.b += rest % dims_[i].size * dims_[i].b;
-        rest /= dims_[i].size;
+      begin += n;
+      if (begin < end) {
+        advance(&row);
+        run.a_next = row.a - run.a;
+        run.b_next = row.b - run.b;
       }
       body(run);
-      begin += n;
     }
   }
 
  private:
+  static constexpr size_t kMostDims = 64;  // as many as torch has
+
+  // Where a run of the last dimension begins; `index` in the dimensions before it.
+  struct Row {
+    const char* a;
+    const char* b;
+    int64_t index[kMostDims];
+  };
+
+  Row row_of(int64_t number) const {
+    Row row;
+    row.a = a_;
+    row.b = b_;
+    for (size_t i = dims_.size() - 1; i-- > 0; number /= dims_[i].size) {
+      row.index[i] = number % dims_[i].size;
+      row.a += row.index[i] * dims_[i].a;
+      row.b += row.index[i] * dims_[i].b;
+    }
+    return row;
+  }
+
+  // To the next one, without the divisions that finding a row takes.
+  void advance(Row* row) const {
+    for (size_t i = dims_.size() - 1; i-- > 0;) {
+      row->a += dims_[i].a;
+      row->b += dims_[i].b;
+      if (++row->index[i] < dims_[i].size) return;
+      row->a -= dims_[i].size * dims_[i].a;
+      row->b -= dims_[i].size * dims_[i].b;
+      row->index[i] = 0;
+    }
+  }
+
   struct Dim {
     int64_t size;
     int64_t a;  // bytes
