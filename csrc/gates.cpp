@@ -121,51 +121,7 @@ void gate_scan(Tensor actual, Tensor expected, int64_t rule, double first, doubl
   });
 }
 
-// Sets flags[i] where row i of [.., length] tensors differs in a bit.
-void gate_rows(Tensor actual, Tensor expected, Tensor flags) {
-  check_same_shape("expected", expected, actual);
-  check_dtype("expected", expected, actual.scalar_type());
-  check_dtype("flags", flags, ScalarType::Byte);
-  check(actual.dim() > 0 && actual.numel() > 0, "actual has shape ", shape_of(actual),
-        ", expected rows of elements");
-  const int64_t length = actual.size(actual.dim() - 1);
-  const int64_t rows = actual.numel() / length;
-  check(flags.is_contiguous() && flags.numel() == rows, "flags has shape ", shape_of(flags),
-        ", expected contiguous with ", rows, " elements");
-  const GateKernel unequal = unequal_kernel(actual);
-  const GateBounds bounds{};
-  const Walk walk(actual, expected);
-  const bool dense = actual.is_contiguous() && expected.is_contiguous();
-  const auto* const a = static_cast<const char*>(actual.data_ptr());
-  const auto* const e = static_cast<const char*>(expected.data_ptr());
-  auto* const out = static_cast<uint8_t*>(flags.data_ptr());
-  const int64_t row_bytes = length * static_cast<int64_t>(actual.element_size());
-  const auto same = [&](int64_t row, int64_t n) {
-    const auto bytes = static_cast<size_t>(n * row_bytes);
-    return dense && std::memcmp(a + row * row_bytes, e + row * row_bytes, bytes) == 0;
-  };
-  const auto differs = [&](int64_t i) {
-    if (dense) return !same(i, 1);
-    GateRow row;
-    walk.runs(i * length, (i + 1) * length,
-              [&](const PairRun& run) { unequal(run, bounds, &row); });
-    return row.changed != 0;
-  };
-  // Most rows are equal: many are told at once.
-  const int64_t many = std::max<int64_t>(1, 16 * 1024 / row_bytes);
-  parallel_rows(rows, row_bytes, [&](int64_t begin, int64_t end) {
-    for (; begin < end; begin += many) {
-      const int64_t stop = std::min(end, begin + many);
-      if (same(begin, stop - begin)) {
-        std::memset(out + begin, 0, static_cast<size_t>(stop - begin));
-        continue;
-      }
-      for (int64_t i = begin; i < stop; ++i) out[i] = differs(i);
-    }
-  });
-}
-
-// ---- ties -----------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------
 
 template <class Index, class T>
 bool tied(const Picks& actual, const Picks& expected, int64_t k, bool descending) {
@@ -218,25 +174,79 @@ class PickRows {
   int64_t value_row_;
 };
 
-// Clears flags[i] where the picks of row i are the golden's in another order of ties.
-void gate_ties(Tensor actual, Tensor expected, Tensor actual_values, Tensor expected_values,
-               bool descending, Tensor flags) {
-  check(actual.dim() == 2, "actual has shape ", shape_of(actual), ", expected [rows, k]");
+// Which rows of [rows, k] picks are the golden's in another order of ties.
+class Ties {
+ public:
+  Ties(const Tensor& actual, const Tensor& expected, const Tensor& actual_values,
+       const Tensor& expected_values, bool descending)
+      : tied_(tied_of(actual, actual_values)),
+        actual_(actual, actual_values),
+        expected_(expected, expected_values),
+        k_(actual.size(1)),
+        descending_(descending) {
+    check_same_shape("actual_values", actual_values, actual);
+    check_same_shape("expected_values", expected_values, actual);
+    check_dtype("expected_values", expected_values, actual_values.scalar_type());
+  }
+
+  bool operator()(int64_t row) const {
+    return tied_(actual_[row], expected_[row], k_, descending_);
+  }
+
+ private:
+  Tied tied_;
+  PickRows actual_, expected_;
+  int64_t k_;
+  bool descending_;
+};
+
+// Sets flags[i] to 1 where row i of [.., length] tensors differs in a bit, and else to 0. With values, these
+// are [rows, k] picks: rows that only tie are left out.
+void gate_rows(Tensor actual, Tensor expected, std::optional<Tensor> actual_values,
+               std::optional<Tensor> expected_values, bool descending, Tensor flags) {
   check_same_shape("expected", expected, actual);
   check_dtype("expected", expected, actual.scalar_type());
-  check_same_shape("actual_values", actual_values, actual);
-  check_same_shape("expected_values", expected_values, actual);
-  check_dtype("expected_values", expected_values, actual_values.scalar_type());
   check_dtype("flags", flags, ScalarType::Byte);
-  const int64_t rows = actual.size(0), k = actual.size(1);
+  check(actual.dim() > 0 && actual.numel() > 0, "actual has shape ", shape_of(actual),
+        ", expected rows of elements");
+  const int64_t length = actual.size(actual.dim() - 1);
+  const int64_t rows = actual.numel() / length;
   check(flags.is_contiguous() && flags.numel() == rows, "flags has shape ", shape_of(flags),
         ", expected contiguous with ", rows, " elements");
-  const Tied only_ties = tied_of(actual, actual_values);
-  const PickRows a(actual, actual_values), e(expected, expected_values);
+  const GateKernel unequal = unequal_kernel(actual);
+  const GateBounds bounds{};
+  std::optional<Ties> ties;
+  if (actual_values.has_value() && expected_values.has_value()) {
+    check(actual.dim() == 2, "actual has shape ", shape_of(actual), ", expected [rows, k]");
+    ties.emplace(actual, expected, *actual_values, *expected_values, descending);
+  }
+  const Walk walk(actual, expected);
+  const bool dense = actual.is_contiguous() && expected.is_contiguous();
+  const auto* const a = static_cast<const char*>(actual.data_ptr());
+  const auto* const e = static_cast<const char*>(expected.data_ptr());
   auto* const out = static_cast<uint8_t*>(flags.data_ptr());
-  parallel_pieces(rows, 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (out[i] != 0 && only_ties(a[i], e[i], k, descending)) out[i] = 0;
+  const int64_t row_bytes = length * static_cast<int64_t>(actual.element_size());
+  const auto same = [&](int64_t row, int64_t n) {
+    const auto bytes = static_cast<size_t>(n * row_bytes);
+    return dense && std::memcmp(a + row * row_bytes, e + row * row_bytes, bytes) == 0;
+  };
+  const auto differs = [&](int64_t i) {
+    if (dense) return !same(i, 1);
+    GateRow row;
+    walk.runs(i * length, (i + 1) * length,
+              [&](const PairRun& run) { unequal(run, bounds, &row); });
+    return row.changed != 0;
+  };
+  // Most rows are equal: many are told at once.
+  const int64_t many = std::max<int64_t>(1, 16 * 1024 / row_bytes);
+  parallel_rows(rows, row_bytes, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += many) {
+      const int64_t stop = std::min(end, begin + many);
+      if (same(begin, stop - begin)) {
+        std::memset(out + begin, 0, static_cast<size_t>(stop - begin));
+        continue;
+      }
+      for (int64_t i = begin; i < stop; ++i) out[i] = differs(i) && !(ties && (*ties)(i));
     }
   });
 }
@@ -347,9 +357,8 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
   m.def(
       "gate_scan(Tensor actual, Tensor expected, int rule, float first, float second, "
       "bool ignore_nan, Tensor? mapped, int block, Tensor(a!) rows) -> ()");
-  m.def("gate_rows(Tensor actual, Tensor expected, Tensor(a!) flags) -> ()");
   m.def(
-      "gate_ties(Tensor actual, Tensor expected, Tensor actual_values, Tensor expected_values, "
+      "gate_rows(Tensor actual, Tensor expected, Tensor? actual_values, Tensor? expected_values, "
       "bool descending, Tensor(a!) flags) -> ()");
   m.def(
       "gate_spread(Tensor actual, Tensor expected, Tensor thresholds, Tensor(a!) bins, "
@@ -359,6 +368,5 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("gate_scan", TORCH_BOX(&optest::gate_scan));
   m.impl("gate_rows", TORCH_BOX(&optest::gate_rows));
-  m.impl("gate_ties", TORCH_BOX(&optest::gate_ties));
   m.impl("gate_spread", TORCH_BOX(&optest::gate_spread));
 }

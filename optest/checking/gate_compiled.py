@@ -52,33 +52,35 @@ def unequal_rows(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
     For pairs of which ``can_scan`` has said that their bits can be read.
     """
-    found = operators()
-    assert found is not None
-    flags = torch.empty(actual.shape[:-1], dtype=torch.uint8, device="cpu")
-    found.gate_rows(actual, expected, flags)
-    return flags.bool()
+    return _flags(actual.shape[:-1], actual, expected, None, None, True)
 
 
-def drop_ties(
-    flags: torch.Tensor,
+def unlike_rows(
     indices: tuple[torch.Tensor, torch.Tensor],
     values: tuple[torch.Tensor, torch.Tensor],
     descending: bool,
-) -> None:
-    """Clear the flags, bool [rows...], of rows of picks [rows..., k] that only ties set apart.
+) -> torch.Tensor:
+    """``unequal_rows`` of picks [rows..., k], without rows that only ties set apart.
 
-    Such a row holds the golden's indices, each beside the golden's value for it, in order. Leaves
-    those that it cannot read: values of other dtypes than fp32, bf16 and fp16, rows that no view
+    Such a row holds the golden's indices, each beside the golden's value for it, in order. Rows
+    that it cannot read stay: values of other dtypes than fp32, bf16 and fp16, rows that no view
     makes two-dimensional.
     """
-    found = operators()
-    if found is None or values[0].dtype not in FLOATS or any(s.is_neg() for s in values):
-        return
+    if values[0].dtype not in FLOATS or any(side.is_neg() for side in values):
+        return unequal_rows(*indices)
     try:
         flat = [side.view(-1, side.shape[-1]) for side in (*indices, *values)]
     except RuntimeError:  # torch's, of strides that cannot be joined
-        return
-    found.gate_ties(*flat, descending, flags.view(torch.uint8).view(-1))
+        return unequal_rows(*indices)
+    return _flags(indices[0].shape[:-1], *flat, descending)
+
+
+def _flags(shape: torch.Size, *operands: object) -> torch.Tensor:
+    found = operators()
+    assert found is not None
+    flags = torch.empty(shape, dtype=torch.uint8, device="cpu")
+    found.gate_rows(*operands, flags)
+    return flags.view(torch.bool)
 
 
 def operators() -> Any:  # noqa: ANN401 - torch types its operators no better

@@ -33,7 +33,6 @@ def unlike_rows(
     descending: bool,
 ) -> torch.Tensor:
     """``unequal_rows`` of indices, without rows that are quickly seen to differ by ties alone."""
-    flags = unequal_rows(*indices)
-    if gate_compiled.can_scan(Gate.of(indices[1], indices[0], SameBits())) and bool(flags.any()):
-        gate_compiled.drop_ties(flags, indices, values, descending)
-    return flags
+    if gate_compiled.can_scan(Gate.of(indices[1], indices[0], SameBits())):
+        return gate_compiled.unlike_rows(indices, values, descending)
+    return gate_plain.unequal_rows(*indices)

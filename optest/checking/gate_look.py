@@ -92,7 +92,8 @@ def changed_blocks(gate: Gate, table: GateTable) -> Iterator[torch.Tensor]:
 def _holding(table: GateTable, *columns: str) -> list[int]:
     counts = sum(table.column(column) for column in columns)
     assert isinstance(counts, torch.Tensor)
-    return [int(block) for block in torch.nonzero(counts).squeeze(1)]
+    blocks: list[int] = torch.nonzero(counts).squeeze(1).tolist()
+    return blocks
 
 
 def _pieces(gate: Gate, table: GateTable, block: int) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from optest.checking import gate_engines
@@ -14,6 +15,7 @@ from optest.checking.domain import domain_of
 from optest.checking.gate_look import place_of
 from optest.checking.parameters import flag, whole
 from optest.errors import UsageError
+from optest.tensors import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -145,7 +147,7 @@ class _TopkPair:
         unlike = gate_engines.unlike_rows(
             (sides[0], sides[1]), (sides[2], sides[3]), self.descending
         )
-        rows = torch.nonzero(unlike)
+        rows = _places(unlike)
         step = max(1, _PICKS // max(1, sides[0].shape[-1]))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
@@ -169,6 +171,14 @@ class _Picks:
     def place(self, row: int, rank: int) -> str:
         index = self.leading[row].tolist()
         return place_of((*index[: self.dim], rank, *index[self.dim :]))
+
+
+def _places(flags: torch.Tensor) -> torch.Tensor:
+    """``torch.nonzero`` by NumPy, which takes a tenth of the time where few of many are set."""
+    if not flags.ndim:
+        return torch.nonzero(flags)
+    flat = np.flatnonzero(as_array(flags.view(torch.uint8)))
+    return torch.from_numpy(np.stack(np.unravel_index(flat, flags.shape), axis=1))
 
 
 def _comparable(side: torch.Tensor) -> torch.Tensor:

@@ -287,7 +287,7 @@ def bits(value):
 
 
 def only_ties(row, descending):
-    """Of (index, golden's index, value, golden's value): what ``drop_ties`` says, slowly."""
+    """Whether ``unlike_rows`` leaves out a row of (index, golden's, value, golden's), slowly."""
     apart = [pick for pick in row if pick[0] != pick[1]]
     if any(math.isnan(value) for _, _, value, _ in apart):
         return False
@@ -332,8 +332,8 @@ def test_rows_that_only_tie_are_those_and_no_others(seed, k, dtype, index, desce
             *(side.tolist() for side in (flags, actual, expected, vals, golden)), strict=True
         )
     ]
-    gate_compiled.drop_ties(flags, (actual, expected), (vals, golden), descending)
-    assert flags.tolist() == want
+    unlike = gate_compiled.unlike_rows((actual, expected), (vals, golden), descending)
+    assert unlike.tolist() == want
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled pass here")
@@ -354,19 +354,17 @@ def test_rows_that_only_tie_in_every_layout(layout):
         actual = actual.repeat_interleave(2, dim=2)[..., ::2]
     if layout == "not joined":
         actual = actual.transpose(0, 1).contiguous().transpose(0, 1)
-    flags = (actual != expected).any(-1)
-    gate_compiled.drop_ties(flags, (actual, expected), (vals, vals), descending=True)
+    unlike = gate_compiled.unlike_rows((actual, expected), (vals, vals), descending=True)
     left = [[1, 2], [3, 5]] if layout == "not joined" else [[3, 5]]
-    assert torch.nonzero(flags).tolist() == left
+    assert torch.nonzero(unlike).tolist() == left
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled pass here")
 def test_rows_with_more_ties_than_are_told_quickly_are_judged_all_the_same():
     expected = torch.arange(500)[None]
     actual, vals = expected.flip(1), torch.zeros(1, 500)
-    flags = torch.tensor([True])
-    gate_compiled.drop_ties(flags, (actual, expected), (vals, vals), descending=True)
-    assert flags.tolist() == [True]
+    unlike = gate_compiled.unlike_rows((actual, expected), (vals, vals), descending=True)
+    assert unlike.tolist() == [True]
     assert judge(actual, expected, vals)[0]
 
 
