@@ -2,6 +2,7 @@
 // is widened, which is exact, and summed in fp32.
 
 #include "optest/vec.inl"
+#include "optest/codes.inl"
 #include "optest/gemm.inl"
 
 // ---- weights --------------------------------------------------------------------------------------
@@ -77,15 +78,6 @@ struct PairsOfInt8 {
 
 // ---- e4m3, widened to fp32 ------------------------------------------------------------------------
 
-OPTEST_INLINE F decode_e4m3(U code) {
-  const U magnitude = code & 0x7fu;
-  const U normal = (magnitude << 20) + (120u << 23);
-  const F small = __builtin_convertvector((I)magnitude, F) * 0x1p-9f;  // below the normal numbers
-  U bits = choose(exceeds(magnitude, 7u), normal, (U)small);
-  bits = choose(exceeds(magnitude, 0x7eu), U{} + 0x7fc00000u, bits);
-  return (F)(bits | (code & 0x80u) << 24);
-}
-
 struct Fp8AsFp32 : Fp32Unit {
   static constexpr int64_t kPackedBlock = kBlockBytes;
 
@@ -94,7 +86,7 @@ struct Fp8AsFp32 : Fp32Unit {
     for (int64_t i = 0; i < kDepth; i += kLanes) {
       U codes{};
       for (int lane = 0; lane < kLanes; ++lane) codes[lane] = from[i + lane];
-      store_raw(to + i * 4, decode_e4m3(codes));
+      store_raw(to + i * 4, decode(codes, E4m3fn{}));
     }
   }
 
@@ -103,7 +95,8 @@ struct Fp8AsFp32 : Fp32Unit {
       for (int64_t c = 0; c < kTile; c += kLanes) {
         const U codes = load_raw<U>(w + four * kDepth + c * 4);
         for (int i = 0; i < 4; ++i) {
-          store_raw(wide + ((four * 4 + i) * kTile + c) * 4, decode_e4m3(codes >> (8 * i) & 0xffu));
+          const F numbers = decode(codes >> (8 * i) & 0xffu, E4m3fn{});
+          store_raw(wide + ((four * 4 + i) * kTile + c) * 4, numbers);
         }
       }
     }

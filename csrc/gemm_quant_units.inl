@@ -115,7 +115,7 @@ struct alignas(64) Bf16OfE4m3 {
 
   Bf16OfE4m3() {
     for (uint32_t code = 0; code < 128; ++code) {
-      const U bits = (U)decode_e4m3(U{} + code);
+      const U bits = (U)decode(U{} + code, E4m3fn{});
       low[code] = static_cast<uint8_t>(bits[0] >> 16);
       high[code] = static_cast<uint8_t>(bits[0] >> 24);
     }

@@ -47,6 +47,28 @@ inline uint8_t code_of(double value, E4m3fnuz) {
   return code == 0x80 ? 0 : code;
 }
 
+inline double float_value(uint8_t code, int bias) {
+  const int exponent = code >> 3 & 15, fraction = code & 7;
+  const double magnitude =
+      std::ldexp(fraction + (exponent ? 8 : 0), (exponent ? exponent : 1) - bias - 3);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+inline double wide(E4m3fn code) {
+  return (code.bits & 0x7f) == 0x7f ? NAN : float_value(code.bits, 7);
+}
+inline double wide(E4m3fnuz code) {
+  return code.bits == 0x80 ? NAN : float_value(code.bits, 8);
+}
+
+template <>
+inline E4m3fn narrow_to<E4m3fn>(double value) {
+  return {code_of(value, E4m3fn{})};
+}
+template <>
+inline E4m3fnuz narrow_to<E4m3fnuz>(double value) {
+  return {code_of(value, E4m3fnuz{})};
+}
+
 // body(Q{}) for each dtype of codes.
 template <class Body>
 void for_codes(const Body& body) {

@@ -1,0 +1,99 @@
+// Numbers of 8-bit floats, e4m3fn and e4m3fnuz: each is exact in fp32, and in bf16. Read once per instruction
+// set, after vec.inl.
+
+// Without the sign: 4 bits of exponent and 3 of mantissa.
+template <int kBias>
+OPTEST_INLINE U magnitude_of(U code) {
+  const U magnitude = code & 0x7fu;
+  const U normal = (magnitude << 20) + (static_cast<uint32_t>(127 - kBias) << 23);
+  const F small = __builtin_convertvector((I)magnitude, F) * (1.0f / (4 << kBias));
+  return choose(exceeds(magnitude, 7u), normal, (U)small);
+}
+
+// Of the code in the low byte of each lane; the others are zero.
+OPTEST_INLINE F decode(U code, E4m3fn) {
+  const U bits = choose(exceeds(code & 0x7fu, 0x7eu), U{} + 0x7fc00000u, magnitude_of<7>(code));
+  return (F)(bits | (code & 0x80u) << 24);
+}
+
+// There is no negative zero: 0x80 is NaN.
+OPTEST_INLINE F decode(U code, E4m3fnuz) {
+  const U bits = magnitude_of<8>(code) | (code & 0x80u) << 24;
+  return (F)choose((I)(code == 0x80u), U{} + 0x7fc00000u, bits);
+}
+
+// ---- kPair of them --------------------------------------------------------------------------------
+
+// As rows of bf16 are: two codes lie in a lane of 16 bits.
+template <>
+constexpr bool kSplitsEvenOdd<E4m3fn> = true;
+template <>
+constexpr bool kSplitsEvenOdd<E4m3fnuz> = true;
+
+#if defined(OPTEST_ISA_AVX512)
+// The bf16 of each magnitude: four registers, in which one instruction finds those of 32 codes.
+struct Bf16OfMagnitude {
+  alignas(64) uint16_t bits[128]{};
+
+  constexpr Bf16OfMagnitude(int bias, bool largest_is_nan) {
+    for (int code = 1; code < 128; ++code) {
+      int exponent = code < 8 ? 1 : code >> 3;
+      int mantissa = code < 8 ? code : 8 + code % 8;
+      for (; mantissa < 8; mantissa *= 2) --exponent;
+      bits[code] = static_cast<uint16_t>((exponent + 127 - bias) * 128 + (mantissa - 8) * 16);
+    }
+    if (largest_is_nan) bits[127] = 0x7fc0;
+  }
+};
+
+template <class C>
+constexpr Bf16OfMagnitude kBf16Of{7, true};
+template <>
+constexpr Bf16OfMagnitude kBf16Of<E4m3fnuz>{8, false};
+
+// Half of the magnitudes, as code & 63 finds them.
+template <class C>
+OPTEST_INLINE __m512i found_in_half(__m512i codes, int half) {
+  const uint16_t* const bits = kBf16Of<C>.bits + 64 * half;
+  return _mm512_permutex2var_epi16(_mm512_load_si512(bits), codes, _mm512_load_si512(bits + 32));
+}
+
+template <class C>
+OPTEST_INLINE Pair pair_of_codes(const C* from) {
+  const __m512i codes =  // the sign is the uppermost bit of 16 then too
+      _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  const __mmask32 upper = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
+  const __m512i magnitude =
+      _mm512_mask_blend_epi16(upper, found_in_half<C>(codes, 0), found_in_half<C>(codes, 1));
+  constexpr int kFirstOrBoth = 0xf8;  // a | (b & c)
+  __m512i numbers = _mm512_ternarylogic_epi64(
+      magnitude, codes, _mm512_set1_epi16(static_cast<short>(0x8000)), kFirstOrBoth);
+  if constexpr (std::is_same_v<C, E4m3fnuz>) {
+    const __mmask32 nan =
+        _mm512_cmpeq_epi16_mask(codes, _mm512_set1_epi16(static_cast<short>(0xff80)));
+    numbers = _mm512_mask_mov_epi16(numbers, nan, _mm512_set1_epi16(0x7fc0));
+  }
+  return {(F)((U)numbers << 16), (F)((U)numbers & 0xffff0000u)};
+}
+#else
+template <class C>
+OPTEST_INLINE Pair pair_of_codes(const C* from) {
+  const U both = load_wide(from);
+  return {decode(both & 0xffu, C{}), decode(both >> 8, C{})};
+}
+#endif
+
+OPTEST_INLINE Pair load_pair(const E4m3fn* from) { return pair_of_codes(from); }
+OPTEST_INLINE Pair load_pair(const E4m3fnuz* from) { return pair_of_codes(from); }
+
+// The one of vec.inl does not see these.
+template <class C>
+OPTEST_INLINE Pair part_of_codes(const C* from, int64_t n) {
+  C padded[kPair] = {};
+  std::memcpy(padded, from, static_cast<size_t>(n));
+  return pair_of_codes(padded);
+}
+OPTEST_INLINE Pair load_pair_part(const E4m3fn* from, int64_t n) { return part_of_codes(from, n); }
+OPTEST_INLINE Pair load_pair_part(const E4m3fnuz* from, int64_t n) {
+  return part_of_codes(from, n);
+}
