@@ -3,15 +3,16 @@
 //     out[s, h] = sum_t softmax_t(scale * q[s, h] . key[t, h / group]) * value[t, h / group]
 //
 // over the context_lens[s] tokens of sequence s; token t lies in block block_tables[s, t / block_size] of
-// the caches, at position t % block_size. pa_decode: q and out [sequences, heads, size], caches [blocks,
-// block_size, kv_heads, size] of the same dtype (bf16, fp16 or fp32), group = heads / kv_heads.
+// the caches, at position t % block_size. pa_decode: q and out [sequences, heads, size] (bf16, fp16 or fp32),
+// caches [blocks, block_size, kv_heads, size] of the same dtype, e4m3fn or e4m3fnuz, group = heads / kv_heads;
+// a key is what its cache holds times k_scale, a value what its cache holds times v_scale.
 // mla_decode: one cache [blocks, block_size, size] for all heads, whose first numbers, as many as out has
 // in a row, are the values too. The last dimension is dense, the others may have any stride. A sequence of
 // no tokens (padding of a batch) gives zeros.
 //
 // The cache is read once: a tile of tokens serves all queries of a group while it is near. Contexts are
 // cut into pieces that threads share, and the pieces' results are merged. AMX, where the CPU has it, multiplies
-// for large groups of bf16.
+// for large groups of a bf16 cache.
 
 #include <algorithm>
 #include <cmath>
@@ -39,25 +40,26 @@ struct Kernels {
   bool tiled;
   decltype(&portable::attend<float>) attend;
   decltype(&portable::query_bytes) query_bytes;
-  decltype(&portable::pack_queries<float>) pack_queries;
-  decltype(&portable::merge_parts<float>) merge_parts;
+  decltype(&portable::pack_queries<float, float>) pack_queries;
+  decltype(&portable::merge_parts<float, float>) merge_parts;
   decltype(&portable::room_of) room_of;
   decltype(&portable::score_bytes) spare_bytes;
   void (*open)() = nullptr;
   void (*close)() = nullptr;
 };
 
-template <class T>
+// Of queries of T and a cache of C.
+template <class T, class C>
 Kernels kernels_of(int64_t group) {
   Kernels kernels{false,
-                  OPTEST_SELECT(attend<T>),
+                  OPTEST_SELECT(attend<C>),
                   OPTEST_SELECT(query_bytes),
-                  OPTEST_SELECT(pack_queries<T>),
-                  OPTEST_SELECT(merge_parts<T>),
+                  OPTEST_SELECT(pack_queries<T, C>),
+                  OPTEST_SELECT(merge_parts<T, C>),
                   OPTEST_SELECT(room_of),
                   OPTEST_SELECT(score_bytes)};
 #if defined(OPTEST_X86)
-  if (std::is_same_v<T, Bf16> && group >= kQueriesForTiles &&
+  if (std::is_same_v<C, Bf16> && group >= kQueriesForTiles &&
       current_dot_unit() == DotUnit::amx) {
     kernels.tiled = true;
     kernels.attend = &avx512::attend_tiled;
@@ -73,15 +75,25 @@ Kernels kernels_of(int64_t group) {
   return kernels;
 }
 
-Kernels kernels_for(const Tensor& q, int64_t group) {
-  return by_float_dtype("q", q, [&](auto element) { return kernels_of<decltype(element)>(group); });
+Kernels kernels_for(const Tensor& q, ScalarType cached, int64_t group) {
+  return by_float_dtype("q", q, [&](auto element) {
+    using T = decltype(element);
+    if (cached == ScalarType::Float8_e4m3fn) return kernels_of<T, E4m3fn>(group);
+    if (cached == ScalarType::Float8_e4m3fnuz) return kernels_of<T, E4m3fnuz>(group);
+    return kernels_of<T, T>(group);
+  });
 }
+
+// By what the products with keys, and their sums with values, are multiplied.
+struct Scales {
+  double scores;
+  double values = 1.0;
+};
 
 // A paged cache, in bytes: [blocks, block_size, kv_heads, size], or without heads.
 struct Cache {
   Cache(const char* name, const Tensor& cache, const Tensor& q)
-      : data(static_cast<const char*>(cache.data_ptr())) {
-    check_dtype(name, cache, q.scalar_type());
+      : data(static_cast<const char*>(cache.data_ptr())), dtype(cache.scalar_type()) {
     const int64_t last = cache.dim() - 1;
     check(cache.size(last) == q.size(2), name, " has shape ", shape_of(cache),
           ", expected [blocks, block_size, ", last == 3 ? "kv_heads, " : "", q.size(2), "]");
@@ -100,6 +112,7 @@ struct Cache {
   }
 
   const char* data;
+  ScalarType dtype;
   int64_t block_step, position_step;
   int64_t head_step = 0, heads = 1;
 };
@@ -182,7 +195,7 @@ std::vector<Piece> cut(const Tokens& tokens, int64_t sequences, int64_t tile) {
 
 struct Decode {
   Decode(const Tensor& out, const Tensor& q, const Cache& key_cache, const Cache& value_cache,
-         const Tokens& of_all, double scale)
+         const Tokens& of_all, const Scales& scales)
       : keys(key_cache),
         values(value_cache),
         tokens(of_all),
@@ -191,11 +204,12 @@ struct Decode {
         to("out", out),
         heads(q.size(1)),
         group(heads / std::max(keys.heads, int64_t{1})),
-        kernels(kernels_for(q, group)),
+        kernels(kernels_for(q, keys.dtype, group)),
         tile(kernels.tiled ? tokens_of_tile() : kTileTokens),
         room(kernels.room_of(out.size(2))),
         query_bytes(kernels.query_bytes(group, q.size(2))),
-        factor(static_cast<float>(scale * 1.4426950408889634)) {}
+        factor(static_cast<float>(scales.scores * 1.4426950408889634)),
+        value_scale(static_cast<float>(scales.values)) {}
 
   // As many as let a tile of all heads and the next one lie in a core's own cache.
   int64_t tokens_of_tile() const {
@@ -260,8 +274,8 @@ struct Decode {
         std::memset(row, 0, static_cast<size_t>(to.row_bytes()));
       } else {
         kernels.merge_parts(
-            {sums + h * room, largest + h, largest + heads + h, pieces, results(), room}, row,
-            to.length());
+            {sums + h * room, largest + h, largest + heads + h, pieces, results(), room, value_scale},
+            row, to.length());
       }
     }
   }
@@ -276,7 +290,8 @@ struct Decode {
   int64_t tile;  // tokens
   int64_t room;
   int64_t query_bytes;  // of a group
-  float factor;         // of the scores: the scale, and log2(e)
+  float factor;         // of the scores: the scales, and log2(e)
+  float value_scale;
 };
 
 void check_queries(const Tensor& q) {
@@ -297,6 +312,16 @@ void check_shapes(const Tensor& out, const Tensor& q, const Tensor& key_cache,
         " heads, expected a multiple of the ", kv_heads, " of key_cache");
 }
 
+void check_cache_dtypes(const Tensor& key_cache, const Tensor& value_cache, const Tensor& q) {
+  const ScalarType dtype = key_cache.scalar_type();
+  check(dtype == q.scalar_type() || dtype == ScalarType::Float8_e4m3fn ||
+            dtype == ScalarType::Float8_e4m3fnuz,
+        "key_cache has dtype ", torch::headeronly::toString(dtype), ", expected ",
+        torch::headeronly::toString(q.scalar_type()),
+        " as q has, Float8_e4m3fn or Float8_e4m3fnuz");
+  check_dtype("value_cache", value_cache, dtype);
+}
+
 void run(const Decode& decode, const Tokens& tokens, int64_t sequences) {
   const std::vector<Piece> pieces = cut(tokens, sequences, decode.tile);
   const int64_t results = decode.results();
@@ -315,12 +340,13 @@ void run(const Decode& decode, const Tokens& tokens, int64_t sequences) {
 }
 
 void pa_decode(Tensor out, Tensor q, Tensor key_cache, Tensor value_cache, Tensor block_tables,
-               Tensor context_lens, double scale) {
+               Tensor context_lens, double scale, double k_scale, double v_scale) {
   check_shapes(out, q, key_cache, value_cache);
+  check_cache_dtypes(key_cache, value_cache, q);
   const Tokens tokens(block_tables, context_lens, key_cache, q.size(0));
   const Cache keys("key_cache", key_cache, q);
   const Cache values("value_cache", value_cache, q);
-  const Decode decode(out, q, keys, values, tokens, scale);
+  const Decode decode(out, q, keys, values, tokens, {scale * k_scale, v_scale});
   if (out.numel() > 0) run(decode, tokens, q.size(0));
 }
 
@@ -334,9 +360,10 @@ void mla_decode(Tensor out, Tensor q, Tensor cache, Tensor block_tables, Tensor 
   check_dtype("out", out, q.scalar_type());
   check(cache.dim() == 3, "cache has shape ", shape_of(cache), ", expected [blocks, block_size, ",
         q.size(2), "]");
+  check_dtype("cache", cache, q.scalar_type());
   const Cache latent("cache", cache, q);
   const Tokens tokens(block_tables, context_lens, cache, q.size(0));
-  const Decode decode(out, q, latent, latent, tokens, scale);
+  const Decode decode(out, q, latent, latent, tokens, {scale});
   if (out.numel() > 0) run(decode, tokens, q.size(0));
 }
 
@@ -352,7 +379,8 @@ int64_t limit_attention_dot_unit(int64_t unit) {
 STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
   m.def(
       "pa_decode(Tensor(a!) out, Tensor q, Tensor key_cache, Tensor value_cache, "
-      "Tensor block_tables, Tensor context_lens, float scale) -> ()");
+      "Tensor block_tables, Tensor context_lens, float scale, float k_scale=1.0, "
+      "float v_scale=1.0) -> ()");
   m.def(
       "mla_decode(Tensor(a!) out, Tensor q, Tensor cache, Tensor block_tables, "
       "Tensor context_lens, float scale) -> ()");

@@ -1,7 +1,9 @@
 // Attention of a few queries over tokens whose keys and values lie scattered: a softmax that is kept up
-// as tiles of tokens pass by, in fp32.
+// as tiles of tokens pass by, in fp32. T is what queries and results are of, C what the cache holds.
 
 #include "optest/vec.inl"
+#include "optest/codes.inl"
+#include "optest/columns.inl"
 
 // ---- numbers --------------------------------------------------------------------------------------
 
@@ -93,9 +95,9 @@ constexpr int kTokens = kLanes / Q;
 
 static_assert(kTileTokens % 16 == 0 && 16 % kLanes == 0, "scores of a tile fill vectors");
 
-template <class T>
-OPTEST_INLINE const T* row_of(const TokenRows& rows, int64_t token) {
-  return reinterpret_cast<const T*>(rows.base + rows.at[token]);
+template <class C>
+OPTEST_INLINE const C* row_of(const TokenRows& rows, int64_t token) {
+  return reinterpret_cast<const C*>(rows.base + rows.at[token]);
 }
 
 // The next tile's row of this token, asked for into the second level: a tile of all heads is more than
@@ -104,7 +106,7 @@ OPTEST_INLINE void ask_for_next(const TokenRows& rows, int64_t token, int64_t by
   __builtin_prefetch(rows.base + rows.next[token] + byte, 0, 2);
 }
 
-template <class T, int Q>
+template <int Q>
 OPTEST_INLINE void multiply_in(F (&sums)[kLanes], const Pair (&keys)[kTokens<Q>],
                                const float* queries, int64_t room) {
 #pragma GCC unroll 16
@@ -121,14 +123,14 @@ OPTEST_INLINE void multiply_in(F (&sums)[kLanes], const Pair (&keys)[kTokens<Q>]
 
 // scores[q][t] = query q times key t times the factor, of tokens from `begin` on. Those that fill up the last
 // vector repeat the one before `end`.
-template <class T, int Q>
+template <class C, int Q>
 OPTEST_NOINLINE void score(const TokenRows& keys, const float* queries, int64_t n, int64_t begin,
                            int64_t end, float factor, float (*scores)[kTileTokens]) {
   const int64_t room = room_of(n);
   for (int64_t first = begin; first < end; first += kTokens<Q>) {
-    const T* rows[kTokens<Q>];
+    const C* rows[kTokens<Q>];
     for (int t = 0; t < kTokens<Q>; ++t) {
-      rows[t] = row_of<T>(keys, first + t < end ? first + t : end - 1);
+      rows[t] = row_of<C>(keys, first + t < end ? first + t : end - 1);
     }
     F sums[kLanes];
 #pragma GCC unroll 16
@@ -138,14 +140,14 @@ OPTEST_NOINLINE void score(const TokenRows& keys, const float* queries, int64_t 
     for (; i + kPair <= n; i += kPair) {
 #pragma GCC unroll 16
       for (int t = 0; t < kTokens<Q>; ++t) {
-        ask_for_next(keys, first + t, i * static_cast<int64_t>(sizeof(T)));
+        ask_for_next(keys, first + t, i * static_cast<int64_t>(sizeof(C)));
         pairs[t] = load_pair(rows[t] + i);
       }
-      multiply_in<T, Q>(sums, pairs, queries + i, room);
+      multiply_in<Q>(sums, pairs, queries + i, room);
     }
     if (i < n) {
       for (int t = 0; t < kTokens<Q>; ++t) pairs[t] = load_pair_part(rows[t] + i, n - i);
-      multiply_in<T, Q>(sums, pairs, queries + i, room);
+      multiply_in<Q>(sums, pairs, queries + i, room);
     }
     float together[kLanes];
     store_raw(together, sums_of(sums) * factor);
@@ -181,7 +183,7 @@ OPTEST_INLINE float to_powers(float* scores, int64_t count, int64_t width, float
 
 // sums[q] = sums[q] * before[q] + the values of `count` tokens, each times its power: kPairs times kPair of
 // them from i on, or one time what is left.
-template <class T, int Q, int kPairs>
+template <class C, int Q, int kPairs>
 OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kTileTokens],
                                const float* before, int64_t i, int64_t n, int64_t count,
                                float* sums, int64_t room) {
@@ -198,11 +200,11 @@ OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kT
   }
   const bool whole = i + kPairs * kPair <= n;
   for (int64_t t = 0; t < count; ++t) {
-    const T* const at = row_of<T>(values, t) + i;
+    const C* const at = row_of<C>(values, t) + i;
     Pair value[kPairs];
 #pragma GCC unroll 4
     for (int p = 0; p < kPairs; ++p) {
-      ask_for_next(values, t, (i + p * kPair) * static_cast<int64_t>(sizeof(T)));
+      ask_for_next(values, t, (i + p * kPair) * static_cast<int64_t>(sizeof(C)));
       value[p] = kPairs > 1 || whole ? load_pair(at + p * kPair) : load_pair_part(at, n - i);
     }
 #pragma GCC unroll 16
@@ -230,7 +232,7 @@ OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kT
 constexpr int kMostQueries = kLanes == 16 ? 8 : 4;
 
 // Of `first` to `first + Q`: their scores become powers, and these are spent on the values.
-template <class T, int Q>
+template <class C, int Q>
 OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const Softmax& run,
                                 int64_t first, float (*scores)[kTileTokens]) {
   float before[Q];
@@ -242,14 +244,14 @@ OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const So
   constexpr int kPairs = kMostQueries / Q < 4 ? kMostQueries / Q : 4;
   int64_t i = 0;
   for (; i + kPairs * kPair <= run.length; i += kPairs * kPair) {
-    add_columns<T, Q, kPairs>(values, scores, before, i, run.length, count, sums, run.room);
+    add_columns<C, Q, kPairs>(values, scores, before, i, run.length, count, sums, run.room);
   }
   for (; i < run.length; i += kPair) {
-    add_columns<T, Q, 1>(values, scores, before, i, run.length, count, sums, run.room);
+    add_columns<C, Q, 1>(values, scores, before, i, run.length, count, sums, run.room);
   }
 }
 
-template <class T>
+template <class C>
 OPTEST_INLINE void score_group(const TokenRows& keys, const char* packed, const Softmax& run,
                                int64_t group, int64_t begin, int64_t end,
                                float (*scores)[kTileTokens]) {
@@ -257,13 +259,13 @@ OPTEST_INLINE void score_group(const TokenRows& keys, const char* packed, const 
   const int64_t n = run.query_length, room = room_of(n);
   int64_t q = 0;
   for (; q + kMostQueries <= group; q += kMostQueries) {
-    score<T, kMostQueries>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    score<C, kMostQueries>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
   }
   for (; q + 4 <= group; q += 4) {
-    score<T, 4>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    score<C, 4>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
   }
   for (; q < group; ++q) {
-    score<T, 1>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    score<C, 1>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
   }
 }
 
@@ -273,7 +275,7 @@ inline int64_t score_bytes(int64_t, int64_t, const Heads& heads) {
 
 // One tile of tokens. Keys of all heads come first, as they follow one another in memory where a token's lie
 // side by side: 16 tokens at a time, which are whole vectors of scores.
-template <class T>
+template <class C>
 void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const Softmax& run,
             const Heads& heads) {
   const auto scores = reinterpret_cast<float(*)[kTileTokens]>(run.spare);
@@ -281,7 +283,7 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
   for (int64_t begin = 0; begin < count; begin += 16) {
     const int64_t end = begin + 16 < count ? begin + 16 : count;
     for (int64_t h = 0; h < heads.count; ++h) {
-      score_group<T>({keys.base + h * heads.key_step, keys.at, keys.next},
+      score_group<C>({keys.base + h * heads.key_step, keys.at, keys.next},
                      run.queries + h * heads.query_step, run, group, begin, end,
                      scores + h * group);
     }
@@ -290,12 +292,12 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
     const TokenRows of_head{values.base + h * heads.value_step, values.at, values.next};
     int64_t q = h * group;
     for (; q + kMostQueries <= (h + 1) * group; q += kMostQueries) {
-      add_values<T, kMostQueries>(of_head, count, run, q, scores + q);
+      add_values<C, kMostQueries>(of_head, count, run, q, scores + q);
     }
     for (; q + 4 <= (h + 1) * group; q += 4) {
-      add_values<T, 4>(of_head, count, run, q, scores + q);
+      add_values<C, 4>(of_head, count, run, q, scores + q);
     }
-    for (; q < (h + 1) * group; ++q) add_values<T, 1>(of_head, count, run, q, scores + q);
+    for (; q < (h + 1) * group; ++q) add_values<C, 1>(of_head, count, run, q, scores + q);
   }
 }
 
@@ -305,24 +307,30 @@ inline int64_t query_bytes(int64_t count, int64_t n) {
   return count * room_of(n) * static_cast<int64_t>(sizeof(float));
 }
 
-// Queries in fp32, in the order in which rows of T are split; zeros behind each.
-template <class T>
+// Queries in fp32, in the order in which rows of C are split; zeros behind each.
+template <class T, class C>
 void pack_queries(const QueryRows& rows, char* to) {
   for (int64_t q = 0; q < rows.count; ++q) {
-    const T* const from = reinterpret_cast<const T*>(rows.base + q * rows.step);
     float* const out = reinterpret_cast<float*>(to) + q * room_of(rows.length);
-    for (int64_t i = 0; i < rows.length; i += kPair) {
-      const int64_t left = rows.length - i;
-      const Pair both = left >= kPair ? load_pair(from + i) : load_pair_part(from + i, left);
-      store_raw(out + i, both.a);
-      store_raw(out + i + kLanes, both.b);
+    order_columns<C, T>(rows.base + q * rows.step, out, rows.length);
+  }
+}
+
+// Sums of values that were split as rows of C are, in the order of rows of T.
+template <class T, class C>
+OPTEST_INLINE void reorder(float* sums, int64_t room) {
+  if constexpr (kSplitsEvenOdd<T> != kSplitsEvenOdd<C>) {
+    for (; room > 0; room -= kPair, sums += kPair) {
+      float before[kPair];
+      std::memcpy(before, sums, sizeof before);
+      for (int64_t i = 0; i < kPair; ++i) sums[order_as<T>(i)] = before[order_as<C>(i)];
     }
   }
 }
 
 // The result of one query from its parts, each around its own largest score. The first part's sums are
 // overwritten.
-template <class T>
+template <class T, class C>
 void merge_parts(const Parts& parts, void* out, int64_t n) {
   float largest = parts.largest[0];
   for (int64_t p = 1; p < parts.count; ++p) {
@@ -339,7 +347,8 @@ void merge_parts(const Parts& parts, void* out, int64_t n) {
       store_raw(parts.sums + i, fma(load(from + i), splat(weight), sum));
     }
   }
-  const F factor = splat(1.0f / total);
+  reorder<T, C>(parts.sums, parts.room);
+  const F factor = splat(parts.value_scale / total);
   const auto scaled = [=](F v) OPTEST_LAMBDA { return v * factor; };
   map<T>(static_cast<T*>(out), n, false, scaled, Columns{parts.sums});
 }

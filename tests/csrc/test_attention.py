@@ -8,6 +8,7 @@ import torch
 from optest import native
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+CODES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 # Of a block, of a tile and beside them, of one piece and of several; none at all.
 LENGTHS = (1, 0, 16, 17, 31, 32, 33, 700)
 # heads, KV heads, size: groups of 1, 4, 5 and 8, vectors that are and are not whole.
@@ -33,40 +34,43 @@ def unit(request, ops):
     ops.limit_attention_dot_unit(UNITS["amx"])
 
 
-def operands(lengths, heads, kv_heads, size, dtype, block_size=16, layout="positions_first"):
+def operands(
+    lengths, heads, kv_heads, size, dtype, block_size=16, layout="positions_first", cached=None
+):
     """q, caches, tables, lengths; what lies behind a context is NaN, its blocks are none."""
     most = max(1, -(-max(lengths, default=0) // block_size))
     blocks = max(1, most * len(lengths))
     order = (0, 1, 2, 3) if layout == "positions_first" else (0, 2, 1, 3)
     shape = [(blocks, block_size, kv_heads, size)[axis] for axis in order]
-    caches = [torch.full(shape, torch.nan, dtype=dtype).permute(order) for _ in "kv"]
+    cached = cached or dtype
+    caches = [torch.full(shape, torch.nan, dtype=cached).permute(order) for _ in "kv"]
     tables = torch.randperm(blocks)[: most * len(lengths)].view(len(lengths), most).int()
     for sequence, length in enumerate(lengths):
         for token in range(length):
             block = tables[sequence, token // block_size]
             for cache in caches:
-                cache[block, token % block_size] = torch.randn(kv_heads, size).to(dtype)
+                cache[block, token % block_size] = torch.randn(kv_heads, size).to(cached)
         tables[sequence, -(-length // block_size) :] = -1
     q = torch.randn(len(lengths), heads, size).to(dtype)
     return q, *caches, tables, torch.tensor(lengths, dtype=torch.int32)
 
 
-def reference(q, key_cache, value_cache, tables, lengths, scale):
+def reference(q, key_cache, value_cache, tables, lengths, scale, k_scale=1.0, v_scale=1.0):
     block_size, group = key_cache.shape[1], q.shape[1] // key_cache.shape[2]
     out = torch.zeros(q.shape, dtype=torch.float64)
     for s, length in enumerate(lengths.tolist()):
         token = torch.arange(length)
         where = tables[s, token // block_size].long(), token % block_size
-        keys = key_cache[where].double().repeat_interleave(group, 1)
-        values = value_cache[where].double().repeat_interleave(group, 1)
+        keys = (key_cache[where].double() * k_scale).repeat_interleave(group, 1)
+        values = (value_cache[where].double() * v_scale).repeat_interleave(group, 1)
         weights = (torch.einsum("hd,thd->ht", q[s].double(), keys) * scale).softmax(-1)
         out[s] = torch.einsum("ht,thd->hd", weights, values)
     return out
 
 
-def run(ops, inputs, scale=0.2):
+def run(ops, inputs, scale=0.2, *of_caches):
     out = torch.full(inputs[0].shape, 77.0, dtype=inputs[0].dtype)
-    ops.pa_decode(out, *inputs, scale)
+    ops.pa_decode(out, *inputs, scale, *of_caches)
     return out
 
 
@@ -88,6 +92,50 @@ def test_pa_decode(ops, dtype, heads):
     """Tails of rows, tiles and groups, pieces merged, what lies behind a context."""
     inputs = operands(LENGTHS, *heads, dtype)
     assert_rounded(run(ops, inputs), reference(*inputs, 0.2), heads[2])
+
+
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("cached", [None, *CODES], ids=str)
+def test_scaled_caches(ops, cached, dtype, heads):
+    """A scale left out or the other cache's; codes beside queries that are split another way."""
+    inputs = operands(LENGTHS, *heads, dtype, cached=cached)
+    want = reference(*inputs, 0.2, 1.7, 0.6)
+    assert_rounded(run(ops, inputs, 0.2, 1.7, 0.6), want, heads[2], 0.2 * 1.7)
+
+
+@pytest.mark.parametrize("cached", CODES, ids=str)
+def test_every_code_is_its_number_as_a_value(ops, cached):
+    """One token, whose weight is 1; rows of vectors alone, and one with a rest."""
+    for size in (256, 255):
+        codes = torch.arange(size, dtype=torch.uint8).view(cached)
+        keys = torch.zeros(size).to(cached)
+        caches = [each.view(1, 1, 1, size) for each in (keys, codes)]
+        tables, lengths = torch.zeros(1, 1).int(), torch.ones(1).int()
+        got = run(ops, (torch.ones(1, 1, size), *caches, tables, lengths))
+        assert torch.equal(got.isnan().view(-1), codes.float().isnan())
+        assert torch.equal(got.nan_to_num().view(-1), codes.float().nan_to_num())
+
+
+@pytest.mark.parametrize("cached", CODES, ids=str)
+@pytest.mark.parametrize("size", [1, 64])
+def test_every_code_is_its_number_as_a_key(ops, size, cached):
+    """Each in a sequence of its own, whose second token has the score zero and the value zero."""
+    keys = torch.zeros(256, 2, 1, size).to(cached)
+    keys.view(torch.uint8)[:, 0, 0, -1] = torch.arange(256, dtype=torch.uint8)
+    values = torch.tensor([1.0, 0.0]).view(1, 2, 1, 1).expand(256, 2, 1, size).to(cached)
+    tables, lengths = torch.arange(256).view(256, 1).int(), torch.full((256,), 2).int()
+    got = run(ops, (torch.ones(256, 1, size), keys, values, tables, lengths), 0.02)[:, 0, 0]
+    want = (keys[:, 0, 0, -1].double() * 0.02).sigmoid()
+    torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("heads", LARGE_GROUPS, ids=str)
+def test_large_groups_over_codes(ops, unit, heads):
+    """No matrix unit takes them: they are not read as bf16 there."""
+    inputs = operands(LENGTHS, *heads, torch.bfloat16, cached=CODES[0])
+    want = reference(*inputs, 0.2, 1.7, 0.6)
+    assert_rounded(run(ops, inputs, 0.2, 1.7, 0.6), want, heads[2], 0.2 * 1.7)
 
 
 @pytest.mark.parametrize("heads", LARGE_GROUPS, ids=str)
@@ -149,8 +197,9 @@ def test_scores_of_a_large_group_far_apart(ops, unit):
 
 @pytest.mark.parametrize("layout", ["positions_first", "heads_first"])
 @pytest.mark.parametrize("block_size", [1, 3, 64])
-def test_layouts_of_the_cache(ops, block_size, layout):
-    inputs = operands((1, 64, 65, 130), 8, 2, 32, torch.bfloat16, block_size, layout)
+@pytest.mark.parametrize("cached", [None, CODES[0]], ids=str)
+def test_layouts_of_the_cache(ops, cached, block_size, layout):
+    inputs = operands((1, 64, 65, 130), 8, 2, 32, torch.bfloat16, block_size, layout, cached)
     assert_rounded(run(ops, inputs), reference(*inputs, 0.2))
 
 
@@ -201,7 +250,10 @@ GOOD = operands((20, 5), 4, 2, 8, torch.bfloat16)
 Q, K, V, B, L = range(5)
 BAD = {
     "q has dtype Double": {Q: GOOD[Q].double()},
-    "key_cache has dtype Float, expected BFloat16": {K: GOOD[K].float()},
+    "key_cache has dtype Float, expected BFloat16 as q has, Float8_e4m3fn or": {K: GOOD[K].float()},
+    "value_cache has dtype Half, expected BFloat16": {V: GOOD[V].half()},
+    "value_cache has dtype BFloat16, expected Float8_e4m3fn": {K: GOOD[K].to(CODES[0])},
+    "value_cache has dtype Float8_e4m3fn, expected BFloat16": {V: GOOD[V].to(CODES[0])},
     r"value_cache has shape \[4, 16, 1, 8\]": {V: GOOD[V][:, :, :1]},
     r"key_cache has shape \[4, 16, 2, 7\], expected \[.*, 8\]": {
         K: GOOD[K][..., :7],
@@ -269,6 +321,12 @@ def test_mla_decode_of_nothing(ops):
     assert latent_run(ops, latent_operands((), 4, 8, 4, torch.bfloat16), 8).shape == (0, 4, 8)
     latent_run(ops, latent_operands((3,), 0, 8, 4, torch.bfloat16), 8)
     latent_run(ops, latent_operands((3,), 4, 0, 4, torch.bfloat16), 0)
+
+
+def test_a_latent_cache_of_codes_is_refused(ops):
+    q, cache, *rest = latent_operands((20, 5), 4, 8, 4, torch.bfloat16)
+    with pytest.raises(ValueError, match="cache has dtype Float8_e4m3fn, expected BFloat16"):
+        latent_run(ops, (q, cache.to(CODES[0]), *rest), 8)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ struct Softmax {
   float* totals;
   int64_t query_length;
   int64_t room, length;
-  float factor;  // of the scores: the scale, and log2(e), so that the softmax takes powers of two
+  float factor;  // of the scores: the scales, and log2(e), so that the softmax takes powers of two
   char* spare;   // the kernel's own room
 };
 
@@ -49,6 +49,7 @@ struct Parts {
   int64_t count;
   int64_t step;
   int64_t room;
+  float value_scale;
 };
 
 }  // namespace optest

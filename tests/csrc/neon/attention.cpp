@@ -1,6 +1,7 @@
 // Attention of a group of queries over scattered tokens, in tiles and in parts, against fp64.
 
 #include "check.h"
+#include "codes.h"
 #include "optest/attention_tile.h"
 
 #define OPTEST_KERNELS "../../attention_kernels.inl"
@@ -15,6 +16,8 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1, 1, 1},    {1, 31, 7, 5},   {2, 33, 64, 64},   {3, 65, 13, 8},
                              {4, 100, 80, 9}, {5, 127, 96, 64}, {9, 200, 128, 128}};
+
+constexpr double kValueScale = 0.75;
 
 // Tokens' rows in an order of their own.
 template <class T>
@@ -44,8 +47,8 @@ struct Scattered {
   std::vector<int64_t> places;
 };
 
-template <class T>
-std::vector<double> attended(const Room<T>& q, const Scattered<T>& keys, const Scattered<T>& values,
+template <class T, class C>
+std::vector<double> attended(const Room<T>& q, const Scattered<C>& keys, const Scattered<C>& values,
                              int64_t query, double scale) {
   std::vector<double> powers, out(static_cast<size_t>(values.size));
   double largest = -HUGE_VAL, total = 0;
@@ -60,24 +63,25 @@ std::vector<double> attended(const Room<T>& q, const Scattered<T>& keys, const S
   for (double& power : powers) total += power = std::exp(power - largest);
   for (size_t t = 0; t < powers.size(); ++t) {
     for (size_t i = 0; i < out.size(); ++i) {
-      out[i] += powers[t] / total * values.at(static_cast<int64_t>(t), static_cast<int64_t>(i));
+      const double value = values.at(static_cast<int64_t>(t), static_cast<int64_t>(i));
+      out[i] += powers[t] / total * kValueScale * value;
     }
   }
   return out;
 }
 
-template <class T>
+template <class T, class C>
 void check_shape(Verdict& verdict, Random& random, const Shape& shape) {
   const double scale = 1 / std::sqrt(static_cast<double>(shape.key_size));
   const Room<T> q = numbers<T>(random, shape.group * shape.key_size, 2.0);
-  const Scattered<T> keys(random, shape.tokens, shape.key_size);
-  const Scattered<T> values(random, shape.tokens, shape.value_size);
+  const Scattered<C> keys(random, shape.tokens, shape.key_size);
+  const Scattered<C> values(random, shape.tokens, shape.value_size);
   const int64_t room = neon::room_of(shape.value_size);
   const Room<char> queries(neon::query_bytes(shape.group, shape.key_size));
-  neon::pack_queries<T>({reinterpret_cast<const char*>(q.data()),
-                         shape.key_size * static_cast<int64_t>(sizeof(T)), shape.group,
-                         shape.key_size},
-                        queries.data());
+  neon::pack_queries<T, C>({reinterpret_cast<const char*>(q.data()),
+                            shape.key_size * static_cast<int64_t>(sizeof(T)), shape.group,
+                            shape.key_size},
+                           queries.data());
   const optest::Heads heads{1, shape.group, 0, 0, 0};
   const Room<char> spare(neon::score_bytes(shape.key_size, shape.value_size, heads));
   const int64_t parts = shape.tokens > 40 ? 2 : 1, step = shape.group * (room + 2);
@@ -92,7 +96,7 @@ void check_shape(Verdict& verdict, Random& random, const Shape& shape) {
       int64_t key_rows[kTileTokens], value_rows[kTileTokens];
       keys.locate(first, key_rows);
       values.locate(first, value_rows);
-      neon::attend<T>({keys.base(), key_rows, key_rows}, {values.base(), value_rows, value_rows},
+      neon::attend<C>({keys.base(), key_rows, key_rows}, {values.base(), value_rows, value_rows},
                       std::min(kTileTokens, end - first),
                       {queries.data(), sums, largest, largest + shape.group, shape.key_size, room,
                        shape.value_size, static_cast<float>(scale / M_LN2), spare.data()},
@@ -102,9 +106,9 @@ void check_shape(Verdict& verdict, Random& random, const Shape& shape) {
   for (int64_t h = 0; h < shape.group; ++h) {
     float* const largest = made.data() + shape.group * room;
     const Room<T> out(shape.value_size);
-    neon::merge_parts<T>({made.data() + h * room, largest + h, largest + shape.group + h, parts, step,
-                          room},
-                         out.data(), shape.value_size);
+    neon::merge_parts<T, C>({made.data() + h * room, largest + h, largest + shape.group + h, parts,
+                             step, room, static_cast<float>(kValueScale)},
+                            out.data(), shape.value_size);
     const std::vector<double> want = attended(q, keys, values, h, scale);
     for (int64_t i = 0; i < shape.value_size; ++i) {
       verdict.near("out", i, wide(out[i]), want[static_cast<size_t>(i)], 1.01 * kHalfStep<T>, 5e-6);
@@ -122,12 +126,35 @@ void check_power() {
   verdict.near("NaN", 0, neon::power_of_two(neon::splat(NAN))[0], NAN, 0, 0);
 }
 
+template <class C>
+void check_codes() {
+  Verdict verdict(std::string("load_pair of every ") + kCodeName<C>);
+  for (int first = 0; first < 256; first += neon::kPair) {
+    C codes[neon::kPair];
+    for (int i = 0; i < neon::kPair; ++i) codes[i] = {static_cast<uint8_t>(first + i)};
+    const neon::Pair pair = neon::load_pair(codes);
+    for (int i = 0; i < neon::kPair; ++i) {
+      verdict.near("code", first + i, (i % 2 ? pair.b : pair.a)[i / 2], wide(codes[i]), 0, 0);
+    }
+  }
+}
+
+template <class T, class C>
+void check_attention(const char* cached) {
+  Verdict verdict(std::string("attend, merge_parts ") + kName<T> + " over " + cached);
+  Random random(36);
+  for (const Shape& shape : kShapes) check_shape<T, C>(verdict, random, shape);
+}
+
 int main() {
   check_power();
+  check_codes<optest::E4m3fn>();
+  check_codes<optest::E4m3fnuz>();
   for_dtypes([](auto like) {
-    Verdict verdict(std::string("attend, merge_parts ") + kName<decltype(like)>);
-    Random random(36);
-    for (const Shape& shape : kShapes) check_shape<decltype(like)>(verdict, random, shape);
+    using T = decltype(like);
+    check_attention<T, T>("the same");
+    check_attention<T, optest::E4m3fn>("e4m3fn");
+    check_attention<T, optest::E4m3fnuz>("e4m3fnuz");
   });
   return exit_code();
 }
