@@ -15,6 +15,8 @@ def pa_decode(
     context_lens: torch.Tensor,
     *,
     scale: float,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
 ) -> torch.Tensor:
     """One query a sequence over the tokens of a paged cache, in fp32 (Kwon et al. 2023, eq. 4).
 
@@ -22,10 +24,13 @@ def pa_decode(
 
     with ``g = h // (heads // kv_heads)``, over the ``context_lens[s]`` tokens of sequence ``s``,
     its own newest one included. Token ``t`` is in block ``block_tables[s, t // block_size]``, at
-    position ``t % block_size``. A sequence without tokens (padding of a batch) gives zeros.
+    position ``t % block_size``. A sequence without tokens (padding of a batch) gives zeros. A key
+    is what its cache holds times ``k_scale``, a value what its cache holds times ``v_scale``: both
+    are one number for all of a cache and are taken out of the sums.
 
-    q [sequences, heads, size], caches [blocks, block_size, kv_heads, size], block_tables
-    [sequences, blocks of the longest] int32, context_lens [sequences] int32 -> as q.
+    q [sequences, heads, size] bf16/fp16/fp32, caches [blocks, block_size, kv_heads, size] of any
+    floating dtype, block_tables [sequences, blocks of the longest] int32, context_lens [sequences]
+    int32 -> as q.
     """
     out = torch.zeros_like(q)
     for sequence, length in enumerate(context_lens.tolist()):
@@ -33,7 +38,8 @@ def pa_decode(
             blocks = block_tables[sequence, : -(-length // key_cache.shape[1])].long()
             keys = key_cache[blocks].flatten(0, 1)[:length]
             values = value_cache[blocks].flatten(0, 1)[:length]
-            out[sequence] = _attend(q[sequence].float(), keys.float(), values.float(), scale)
+            of_codes = _attend(q[sequence].float(), keys.float(), values.float(), scale * k_scale)
+            out[sequence] = of_codes * v_scale
     return out
 
 
@@ -57,15 +63,19 @@ def pa_decode_cost(
     *,
     block_size: int,
     itemsize: int,
+    cache_itemsize: int,
 ) -> Cost:
     """Of ``pa_decode``: two products of 2 * size a head and token (Dao et al. 2022), the softmax.
 
     The latter takes a product with the scale, a maximum, a difference, an exponential, a sum and a
-    quotient. Keys and values of every token are read once, for all heads; so are the queries, the
-    lengths and the used part of the block tables (int32).
+    quotient; the result is multiplied by ``v_scale``. Keys and values of every token are read once,
+    for all heads, ``cache_itemsize`` bytes a number; so are the queries, of ``itemsize`` as the
+    result is, the lengths and the used part of the block tables (int32).
     """
     tokens, sequences = sum(context_lens), len(context_lens)
     blocks = sum(-(-length // block_size) for length in context_lens)
-    cached = 2 * tokens * kv_heads * size * itemsize
+    held = sum(length > 0 for length in context_lens)
+    cached = 2 * tokens * kv_heads * size * cache_itemsize
     rows = 2 * sequences * heads * size * itemsize
-    return Cost(heads * tokens * (4 * size + 6), cached + rows + 4 * (sequences + blocks))
+    flops = heads * (tokens * (4 * size + 6) + held * size)
+    return Cost(flops, cached + rows + 4 * (sequences + blocks))

@@ -47,17 +47,27 @@ def pa_decode(  # noqa: PLR0913 - the cache, and what finds a sequence in it
     context_lens: torch.Tensor,
     *,
     scale: float,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """One query a sequence over the ``context_lens`` tokens that the block tables name.
 
-    q [sequences, heads, size], caches [blocks, block_size, kv_heads, size] of the same dtype (bf16,
-    fp16 or fp32; a permuted view where the cache has its heads before its positions), block_tables
-    [sequences, blocks] int32, context_lens [sequences] int32 -> as q. A length of 0 gives zeros.
+    A key is what its cache holds times ``k_scale``, a value what its cache holds times ``v_scale``.
+    A length of 0 gives zeros.
+
+    q [sequences, heads, size] bf16, fp16 or fp32, caches [blocks, block_size, kv_heads, size], both
+    of q's dtype or both fp8 (on a CPU either of float8_e4m3fn and float8_e4m3fnuz, on a card its
+    own; a permuted view where the cache has its heads before its positions), block_tables
+    [sequences, blocks] int32, context_lens [sequences] int32 -> as q.
+
+    Raises:
+        ValueError: a shape, stride or dtype that the kernels do not take, naming the tensor, what
+            it is and what was expected; on a CPU also a length or a block out of range.
     """
     y = torch.empty_like(q) if out is None else out
     kernels(q, "attention").pa_decode(
-        y, q, key_cache, value_cache, block_tables, context_lens, scale
+        y, q, key_cache, value_cache, block_tables, context_lens, scale, k_scale, v_scale
     )
     return y
 

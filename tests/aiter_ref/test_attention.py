@@ -41,6 +41,20 @@ def test_against_fp64(dtype):
     torch.testing.assert_close(got.double(), want, rtol=RTOL[dtype], atol=1e-6)
 
 
+@pytest.mark.parametrize("cached", [torch.float8_e4m3fn, torch.float8_e4m3fnuz], ids=str)
+def test_scaled_codes_against_fp64(cached):
+    """A scale left out, squared, or the other cache's; codes read as the other flavour."""
+    lengths = torch.tensor([1, 17, 0, 40], dtype=torch.int32)
+    keys, values = torch.randn(2, 12, 16, 2, 24).to(cached)
+    tables = torch.randperm(12).view(4, 3).int()
+    q = torch.randn(4, 6, 24).bfloat16()
+    got = ref.pa_decode(q, keys, values, tables, lengths, scale=0.3, k_scale=0.7, v_scale=1.6)
+    assert got.dtype is torch.bfloat16
+    wide = keys.double() * 0.7, values.double() * 1.6
+    want = token_by_token(q, *wide, tables, lengths, 0.3)
+    torch.testing.assert_close(got.double(), want, rtol=RTOL[torch.bfloat16], atol=1e-6)
+
+
 def test_by_hand():
     """Weights of 1/4 and 3/4, since the scores are apart by log 3."""
     keys = torch.tensor([0.0, 2 * torch.log(torch.tensor(3.0))]).view(1, 2, 1, 1)

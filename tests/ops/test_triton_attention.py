@@ -12,15 +12,16 @@ from optest.ops.triton import attention
 
 # One step of the output: a sum in another order may round the other way.
 RTOL = {torch.bfloat16: 2**-7, torch.float16: 2**-10, torch.float32: 1e-5}
+CODES = [torch.float8_e4m3fn, torch.float8_e4m3fnuz]
 LENGTHS = (1, 0, 16, 17, 64, 65, 600)
 
 
-def operands(lengths=LENGTHS, heads=(6, 2, 24), dtype=torch.float32, block_size=16):
+def operands(lengths=LENGTHS, heads=(6, 2, 24), dtype=torch.float32, block_size=16, cached=None):
     """q, caches, tables, lengths; blocks behind a context are not there."""
     count, kv_heads, size = heads
     most = max(1, -(-max(lengths, default=0) // block_size))
     blocks = max(1, most * len(lengths))
-    keys, values = torch.randn(2, blocks, block_size, kv_heads, size).to(dtype)
+    keys, values = torch.randn(2, blocks, block_size, kv_heads, size).to(cached or dtype)
     tables = torch.randperm(blocks)[: most * len(lengths)].view(len(lengths), most).int()
     for sequence, length in enumerate(lengths):
         tables[sequence, -(-length // block_size) :] = -1
@@ -28,11 +29,11 @@ def operands(lengths=LENGTHS, heads=(6, 2, 24), dtype=torch.float32, block_size=
     return q, keys, values, tables, torch.tensor(lengths, dtype=torch.int32)
 
 
-def assert_right(inputs):
+def assert_right(inputs, k_scale=1.0, v_scale=1.0):
     q = inputs[0]
     out = torch.full_like(q, 77.0)
-    attention.pa_decode(out, *inputs, 0.2)
-    want = ref.pa_decode(*inputs, scale=0.2)
+    attention.pa_decode(out, *inputs, 0.2, k_scale, v_scale)
+    want = ref.pa_decode(*inputs, scale=0.2, k_scale=k_scale, v_scale=v_scale)
     torch.testing.assert_close(out, want, rtol=RTOL[q.dtype], atol=1e-5)
 
 
@@ -40,6 +41,13 @@ def assert_right(inputs):
 def test_pa_decode(dtype):
     """Masked tokens in the softmax, parts without a token, a size that is no power of two."""
     assert_right(operands(dtype=dtype))
+
+
+@pytest.mark.parametrize("cached", CODES, ids=str)
+@pytest.mark.parametrize("dtype", RTOL, ids=str)
+def test_codes(dtype, cached):
+    """The other flavour, twice or half as large; a scale left out or the other cache's."""
+    assert_right(operands(dtype=dtype, cached=cached), 0.7, 1.6)
 
 
 @pytest.mark.parametrize("heads", [(1, 1, 1), (17, 1, 16), (0, 2, 8), (4, 2, 0)], ids=str)
@@ -71,7 +79,16 @@ def test_no_sequence():
         ({"out": torch.empty(2, 4, 7)}, r"out: shape \(2, 4, 7\), expected \(2, 4, 8\)"),
         ({"key_cache": torch.empty(4, 16, 2, 7)}, r"key_cache: shape .*kv_heads, 8\]"),
         ({"value_cache": torch.empty(4, 16, 1, 8)}, "value_cache: shape"),
+        (
+            {"key_cache": torch.empty(4, 16, 2, 8).half()},
+            "key_cache: torch.float16, expected torch.float32, as q, or",
+        ),
         ({"value_cache": torch.empty(4, 16, 2, 8).half()}, "value_cache: torch.float16"),
+        (
+            {"key_cache": torch.empty(4, 16, 2, 8).to(CODES[0])},
+            "value_cache: torch.float32, expected torch.float8_e4m3fn, as key_cache",
+        ),
+        ({"key_cache": torch.empty(4, 16, 2, 16)[..., ::2]}, r"key_cache: strides .*, 2\)"),
         ({"context_lens": torch.ones(3).int()}, r"context_lens: .*1 axes, 2 rows"),
         ({"block_tables": torch.ones(2, 2)}, "block_tables: torch.float32"),
     ],
@@ -90,14 +107,22 @@ def test_heads_that_no_group_shares_are_refused():
         attention.pa_decode(torch.empty(2, 3, 8), q[:, :3], *rest, 1.0)
 
 
-def kernels(_target):
+def kernels(target):
+    fp8 = "*fp8e4b8:16" if target == "gfx942" else "*fp8e4nv:16"
     partial = dict.fromkeys(("sums", "largest", "totals"), "*fp32:16")
     strides = "q_row q_head key_block key_slot key_head value_block value_slot value_head table_row"
     numbers = dict.fromkeys(f"group size block_size span {strides}".split(), "i32")
-    for dtype, tile in (("*bf16:16", 32), ("*fp32:16", 16)):
-        tensors = dict.fromkeys(("q", "key_cache", "value_cache"), dtype)
+    scales = {"scale": "fp32", "value_scale": "fp32"}
+    for dtype, cached, tile in (
+        ("*bf16:16", "*bf16:16", 32),
+        ("*fp32:16", "*fp32:16", 16),
+        ("*bf16:16", fp8, 32),
+        ("*fp16:16", fp8, 32),
+        ("*fp32:16", fp8, 16),
+    ):
+        tensors = {"q": dtype, "key_cache": cached, "value_cache": cached}
         tables = {"tables": "*i32:16", "lengths": "*i32:16"}
-        signature = {**tensors, **tables, **partial, "scale": "fp32", **numbers}
+        signature = {**tensors, **tables, **partial, **scales, **numbers}
         constants = {"GROUP": 16, "SIZE": 128, "TILE": tile}
         yield "attention:pa_decode_kernel", signature, constants
     merged = dict.fromkeys(("parts", "size", "out_row", "out_head"), "i32")

@@ -9,6 +9,7 @@ import triton.language as tl
 from optest.ops.triton.common import INTERPRETED, block_of, cast, require
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+_CODES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 _TILE = 32  # tokens; 16 of fp32, so that the staged tiles fit the shared memory of every target
 _SHORTEST_PART = 256  # tokens; shorter ones would be merged for longer than they are read
 _PROGRAMS = 1024  # a few for each unit of the largest cards
@@ -19,7 +20,7 @@ NOTHING = tl.constexpr(-3.0e38)  # largest score of no tokens: finite, so that i
 
 @triton.jit
 def dot_as(a, b, dtype: tl.constexpr):
-    """Product of fp32 or ``dtype`` operands, multiplied as ``dtype``, with sums in fp32."""
+    """Product of fp32, fp8 or ``dtype`` operands, multiplied as ``dtype``, with sums in fp32."""
     if INTERPRETED:
         return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
     return tl.dot(a.to(dtype), b.to(dtype), input_precision="ieee")
@@ -28,12 +29,13 @@ def dot_as(a, b, dtype: tl.constexpr):
 @triton.jit
 def pa_decode_kernel(
     q, key_cache, value_cache, tables, lengths, sums, largest, totals,
-    scale, group, size, block_size, span,
+    scale, value_scale, group, size, block_size, span,
     q_row, q_head, key_block, key_slot, key_head, value_block, value_slot, value_head, table_row,
     GROUP: tl.constexpr, SIZE: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Program (s, g, i) attends part i of sequence s for the queries of KV head g.
 
+    ``scale`` is the keys' too. fp8 is exact in the dtype of q, as which it is multiplied.
     sums [sequences, parts, heads, size], largest and totals [sequences, parts, heads] fp32.
     """
     sequence, head, part = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
@@ -67,7 +69,7 @@ def pa_decode_kernel(
         most = now
     heads = tl.num_programs(1) * group
     row = (sequence * tl.num_programs(2) + part) * heads + head * group + rows
-    tl.store(sums + row[:, None] * size + columns[None, :], result, mask=inside)
+    tl.store(sums + row[:, None] * size + columns[None, :], result * value_scale, mask=inside)
     tl.store(largest + row, tl.where(total == 0.0, NOTHING, most), mask=rows < group)
     tl.store(totals + row, total, mask=rows < group)
 
@@ -102,11 +104,14 @@ def pa_decode(
     block_tables: torch.Tensor,
     context_lens: torch.Tensor,
     scale: float,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
 ) -> None:
     """Write out [sequences, heads, size] from q, caches [blocks, block_size, kv_heads, size].
 
-    block_tables [sequences, blocks] int32, context_lens [sequences] int32. Contexts are cut into
-    parts where sequences and heads alone would leave a card idle.
+    The caches are of q's dtype or of fp8; block_tables [sequences, blocks] int32, context_lens
+    [sequences] int32. Contexts are cut into parts where sequences and heads alone would leave a
+    card idle.
 
     Raises:
         UsageError: a shape, stride or dtype that the kernel does not take.
@@ -124,7 +129,7 @@ def pa_decode(
     width = max(16, block_of(size))  # 16 at least for the dot
     pa_decode_kernel[(sequences, kv_heads, parts)](
         q, key_cache, value_cache, block_tables, context_lens, sums, largest, totals,
-        scale, heads // kv_heads, size, block_size, span,
+        scale * k_scale, v_scale, heads // kv_heads, size, block_size, span,
         *q.stride()[:2], *key_cache.stride()[:3], *value_cache.stride()[:3],
         block_tables.stride(0),
         GROUP=max(16, block_of(heads // kv_heads)), SIZE=width,
@@ -162,7 +167,16 @@ def _require_operands(
         heads == 0 or (kv_heads > 0 and heads % kv_heads == 0),
         f"q: {heads} heads, expected a multiple of the {kv_heads} of key_cache.",
     )
-    require_like(q, {"out": out, "q": q, "key_cache": key_cache, "value_cache": value_cache})
+    require_like(q, {"out": out, "q": q})
+    require(
+        key_cache.dtype in (q.dtype, *_CODES),
+        f"key_cache: {key_cache.dtype}, expected {q.dtype}, as q, or one of {_CODES}.",
+    )
+    require(
+        value_cache.dtype is key_cache.dtype,
+        f"value_cache: {value_cache.dtype}, expected {key_cache.dtype}, as key_cache.",
+    )
+    _require_dense({"key_cache": key_cache, "value_cache": value_cache})
 
 
 def require_like(q: torch.Tensor, tensors: dict[str, torch.Tensor]) -> None:
@@ -173,6 +187,11 @@ def require_like(q: torch.Tensor, tensors: dict[str, torch.Tensor]) -> None:
     """
     for name, tensor in tensors.items():
         require(tensor.dtype is q.dtype, f"{name}: {tensor.dtype}, expected {q.dtype}, as q.")
+    _require_dense(tensors)
+
+
+def _require_dense(tensors: dict[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
         require(
             tensor.shape[-1] <= 1 or tensor.stride(-1) == 1,
             f"{name}: strides {tensor.stride()}, expected 1 in the last dimension. Make it "
