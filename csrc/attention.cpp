@@ -12,7 +12,8 @@
 //
 // The cache is read once: a tile of tokens serves all queries of a group while it is near. Contexts are
 // cut into pieces that threads share, and the pieces' results are merged. AMX, where the CPU has it, multiplies
-// for large groups of a bf16 cache.
+// for large groups of a bf16 cache; where it has dot products of pairs of bf16, they make the scores of bf16
+// queries over codes.
 
 #include <algorithm>
 #include <cmath>
@@ -68,6 +69,13 @@ Kernels kernels_of(int64_t group) {
     kernels.spare_bytes = &avx512::tiled_spare;
     kernels.open = &avx512::open_tiles;
     kernels.close = &avx512::close_tiles;
+  }
+  if constexpr (std::is_same_v<T, Bf16> && !std::is_same_v<C, Bf16>) {
+    if (has_bf16_pairs()) {
+      kernels.attend = &avx512::attend<C, avx512::ScoresOfPairs<C>>;
+      kernels.query_bytes = &avx512::pair_query_bytes;
+      kernels.pack_queries = &avx512::pack_pairs;
+    }
   }
 #else
   (void)group;

@@ -121,23 +121,47 @@ OPTEST_INLINE void multiply_in(F (&sums)[kLanes], const Pair (&keys)[kTokens<Q>]
   }
 }
 
-// scores[q][t] = query q times key t times the factor, of tokens from `begin` on. Those that fill up the last
-// vector repeat the one before `end`.
+// Of tokens from `first` on; those that fill up a vector repeat the one before `end`.
 template <class C, int Q>
-OPTEST_NOINLINE void score(const TokenRows& keys, const float* queries, int64_t n, int64_t begin,
-                           int64_t end, float factor, float (*scores)[kTileTokens]) {
+OPTEST_INLINE void find_rows(const TokenRows& keys, int64_t first, int64_t end,
+                             const C* (&rows)[kTokens<Q>]) {
+  if (first + kTokens<Q> <= end) {  // most of them: comparing each takes longer than the reading
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens<Q>; ++t) rows[t] = row_of<C>(keys, first + t);
+    return;
+  }
+  for (int t = 0; t < kTokens<Q>; ++t) {
+    rows[t] = row_of<C>(keys, first + t < end ? first + t : end - 1);
+  }
+}
+
+// sums: [query][token], each in all lanes together.
+template <int Q>
+OPTEST_INLINE void put_scores(const F (&sums)[kLanes], float factor, int64_t first,
+                              float (*scores)[kTileTokens]) {
+  float together[kLanes];
+  store_raw(together, sums_of(sums) * factor);
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) {
+    std::memcpy(scores[q] + first, together + q * kTokens<Q>, sizeof(float) * kTokens<Q>);
+  }
+}
+
+// scores[q][t] = query q times key t times the factor, of tokens from `begin` on.
+template <class C, int Q>
+OPTEST_NOINLINE void score_in_fp32(const TokenRows& keys, const float* queries, int64_t n,
+                                   int64_t begin, int64_t end, float factor,
+                                   float (*scores)[kTileTokens]) {
   const int64_t room = room_of(n);
   for (int64_t first = begin; first < end; first += kTokens<Q>) {
     const C* rows[kTokens<Q>];
-    for (int t = 0; t < kTokens<Q>; ++t) {
-      rows[t] = row_of<C>(keys, first + t < end ? first + t : end - 1);
-    }
+    find_rows<C, Q>(keys, first, end, rows);
     F sums[kLanes];
 #pragma GCC unroll 16
     for (F& sum : sums) sum = F{};
-    Pair pairs[kTokens<Q>];
     int64_t i = 0;
     for (; i + kPair <= n; i += kPair) {
+      Pair pairs[kTokens<Q>];
 #pragma GCC unroll 16
       for (int t = 0; t < kTokens<Q>; ++t) {
         ask_for_next(keys, first + t, i * static_cast<int64_t>(sizeof(C)));
@@ -146,17 +170,26 @@ OPTEST_NOINLINE void score(const TokenRows& keys, const float* queries, int64_t 
       multiply_in<Q>(sums, pairs, queries + i, room);
     }
     if (i < n) {
+      Pair pairs[kTokens<Q>];
       for (int t = 0; t < kTokens<Q>; ++t) pairs[t] = load_pair_part(rows[t] + i, n - i);
       multiply_in<Q>(sums, pairs, queries + i, room);
     }
-    float together[kLanes];
-    store_raw(together, sums_of(sums) * factor);
-#pragma GCC unroll 16
-    for (int q = 0; q < Q; ++q) {
-      std::memcpy(scores[q] + first, together + q * kTokens<Q>, sizeof(float) * kTokens<Q>);
-    }
+    put_scores<Q>(sums, factor, first, scores);
   }
 }
+
+// How scores are made: from queries in fp32, as pack_queries leaves them.
+template <class C>
+struct ScoresInFp32 {
+  static int64_t query_bytes(int64_t n) { return room_of(n) * static_cast<int64_t>(sizeof(float)); }
+
+  template <int Q>
+  static OPTEST_INLINE void score(const TokenRows& keys, const char* queries, const Softmax& run,
+                                  int64_t begin, int64_t end, float (*scores)[kTileTokens]) {
+    score_in_fp32<C, Q>(keys, reinterpret_cast<const float*>(queries), run.query_length, begin, end,
+                        run.factor, scores);
+  }
+};
 
 // Turns one query's scores of `count` tokens into powers around the largest so far, brings `largest` and
 // `total` up to date, and returns what all sums before are to be multiplied by. `width` numbers, whole
@@ -251,21 +284,20 @@ OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const So
   }
 }
 
-template <class C>
-OPTEST_INLINE void score_group(const TokenRows& keys, const char* packed, const Softmax& run,
+template <class Scores>
+OPTEST_INLINE void score_group(const TokenRows& keys, const char* queries, const Softmax& run,
                                int64_t group, int64_t begin, int64_t end,
                                float (*scores)[kTileTokens]) {
-  const float* const queries = reinterpret_cast<const float*>(packed);
-  const int64_t n = run.query_length, room = room_of(n);
+  const int64_t step = Scores::query_bytes(run.query_length);
   int64_t q = 0;
   for (; q + kMostQueries <= group; q += kMostQueries) {
-    score<C, kMostQueries>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    Scores::template score<kMostQueries>(keys, queries + q * step, run, begin, end, scores + q);
   }
   for (; q + 4 <= group; q += 4) {
-    score<C, 4>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    Scores::template score<4>(keys, queries + q * step, run, begin, end, scores + q);
   }
   for (; q < group; ++q) {
-    score<C, 1>(keys, queries + q * room, n, begin, end, run.factor, scores + q);
+    Scores::template score<1>(keys, queries + q * step, run, begin, end, scores + q);
   }
 }
 
@@ -275,7 +307,7 @@ inline int64_t score_bytes(int64_t, int64_t, const Heads& heads) {
 
 // One tile of tokens. Keys of all heads come first, as they follow one another in memory where a token's lie
 // side by side: 16 tokens at a time, which are whole vectors of scores.
-template <class C>
+template <class C, class Scores = ScoresInFp32<C>>
 void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const Softmax& run,
             const Heads& heads) {
   const auto scores = reinterpret_cast<float(*)[kTileTokens]>(run.spare);
@@ -283,9 +315,9 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
   for (int64_t begin = 0; begin < count; begin += 16) {
     const int64_t end = begin + 16 < count ? begin + 16 : count;
     for (int64_t h = 0; h < heads.count; ++h) {
-      score_group<C>({keys.base + h * heads.key_step, keys.at, keys.next},
-                     run.queries + h * heads.query_step, run, group, begin, end,
-                     scores + h * group);
+      score_group<Scores>({keys.base + h * heads.key_step, keys.at, keys.next},
+                          run.queries + h * heads.query_step, run, group, begin, end,
+                          scores + h * group);
     }
   }
   for (int64_t h = 0; h < heads.count; ++h) {
@@ -304,7 +336,7 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
 // ---- before and after -----------------------------------------------------------------------------
 
 inline int64_t query_bytes(int64_t count, int64_t n) {
-  return count * room_of(n) * static_cast<int64_t>(sizeof(float));
+  return count * ScoresInFp32<float>::query_bytes(n);
 }
 
 // Queries in fp32, in the order in which rows of C are split; zeros behind each.
@@ -353,8 +385,9 @@ void merge_parts(const Parts& parts, void* out, int64_t n) {
   map<T>(static_cast<T*>(out), n, false, scaled, Columns{parts.sums});
 }
 
-// ---- a unit of AVX-512 ----------------------------------------------------------------------------
+// ---- units of AVX-512 -----------------------------------------------------------------------------
 
 #if defined(OPTEST_ISA_AVX512)
 #include "attention_units.inl"
+#include "attention_pairs.inl"
 #endif

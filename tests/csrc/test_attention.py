@@ -15,7 +15,7 @@ LENGTHS = (1, 0, 16, 17, 31, 32, 33, 700)
 HEADS = ((8, 2, 128), (5, 1, 64), (3, 3, 1), (16, 2, 65), (2, 2, 127))
 # Of a tile of 16 queries, parts of one, and two together: rows that are read in place or copied.
 LARGE_GROUPS = ((9, 1, 128), (32, 2, 33), (80, 2, 64), (49, 1, 95))
-UNITS = {"none": 0, "amx": 2}
+UNITS = {"none": 0, "vnni": 1, "amx": 2}  # with "vnni" pairs of bf16 too, where the CPU has them
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_pa_decode(ops, dtype, heads):
 @pytest.mark.parametrize("heads", HEADS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("cached", [None, *CODES], ids=str)
-def test_scaled_caches(ops, cached, dtype, heads):
+def test_scaled_caches(ops, unit, cached, dtype, heads):
     """A scale left out or the other cache's; codes beside queries that are split another way."""
     inputs = operands(LENGTHS, *heads, dtype, cached=cached)
     want = reference(*inputs, 0.2, 1.7, 0.6)
@@ -119,20 +119,23 @@ def test_every_code_is_its_number_as_a_value(ops, cached):
 
 @pytest.mark.parametrize("cached", CODES, ids=str)
 @pytest.mark.parametrize("size", [1, 64])
-def test_every_code_is_its_number_as_a_key(ops, size, cached):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_every_code_is_its_number_as_a_key(ops, dtype, size, cached):
     """Each in a sequence of its own, whose second token has the score zero and the value zero."""
     keys = torch.zeros(256, 2, 1, size).to(cached)
     keys.view(torch.uint8)[:, 0, 0, -1] = torch.arange(256, dtype=torch.uint8)
     values = torch.tensor([1.0, 0.0]).view(1, 2, 1, 1).expand(256, 2, 1, size).to(cached)
     tables, lengths = torch.arange(256).view(256, 1).int(), torch.full((256,), 2).int()
-    got = run(ops, (torch.ones(256, 1, size), keys, values, tables, lengths), 0.02)[:, 0, 0]
+    q = torch.ones(256, 1, size, dtype=dtype)
+    got = run(ops, (q, keys, values, tables, lengths), 0.02)[:, 0, 0]
     want = (keys[:, 0, 0, -1].double() * 0.02).sigmoid()
-    torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=0, equal_nan=True)
+    rtol = 1e-5 if dtype == torch.float32 else 2**-8
+    torch.testing.assert_close(got.double(), want, rtol=rtol, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("heads", LARGE_GROUPS, ids=str)
 def test_large_groups_over_codes(ops, unit, heads):
-    """No matrix unit takes them: they are not read as bf16 there."""
+    """Tiles of AMX do not take them: they are not read as bf16 there."""
     inputs = operands(LENGTHS, *heads, torch.bfloat16, cached=CODES[0])
     want = reference(*inputs, 0.2, 1.7, 0.6)
     assert_rounded(run(ops, inputs, 0.2, 1.7, 0.6), want, heads[2], 0.2 * 1.7)

@@ -58,8 +58,9 @@ OPTEST_INLINE __m512i found_in_half(__m512i codes, int half) {
   return _mm512_permutex2var_epi16(_mm512_load_si512(bits), codes, _mm512_load_si512(bits + 32));
 }
 
+// 32 of them, in order.
 template <class C>
-OPTEST_INLINE Pair pair_of_codes(const C* from) {
+OPTEST_INLINE __m512i bf16_of_codes(const C* from) {
   const __m512i codes =  // the sign is the uppermost bit of 16 then too
       _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   const __mmask32 upper = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
@@ -73,7 +74,13 @@ OPTEST_INLINE Pair pair_of_codes(const C* from) {
         _mm512_cmpeq_epi16_mask(codes, _mm512_set1_epi16(static_cast<short>(0xff80)));
     numbers = _mm512_mask_mov_epi16(numbers, nan, _mm512_set1_epi16(0x7fc0));
   }
-  return {(F)((U)numbers << 16), (F)((U)numbers & 0xffff0000u)};
+  return numbers;
+}
+
+template <class C>
+OPTEST_INLINE Pair pair_of_codes(const C* from) {
+  const U both = (U)bf16_of_codes(from);
+  return {(F)(both << 16), (F)(both & 0xffff0000u)};
 }
 #else
 template <class C>

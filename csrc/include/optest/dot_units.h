@@ -1,4 +1,5 @@
-// What multiplies 8-bit numbers on an x86 CPU with AVX-512: VNNI's dot products, AMX's tiles.
+// What multiplies short numbers on an x86 CPU with AVX-512: VNNI's dot products and those of pairs of bf16, AMX's
+// tiles.
 #pragma once
 
 #include "optest/isa.h"
@@ -56,6 +57,22 @@ inline std::atomic<int64_t>& dot_unit_limit() {
 inline DotUnit current_dot_unit() {
   static const DotUnit best = best_dot_unit();
   return static_cast<DotUnit>(std::min(static_cast<int64_t>(best), dot_unit_limit().load()));
+}
+
+// Whether one instruction sums products of pairs of bf16: on CPUs that have VNNI, some with AMX and some without.
+inline bool best_has_bf16_pairs() {
+#if defined(OPTEST_X86)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return best_dot_unit() != DotUnit::none && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a >> 5 & 1) != 0;
+#else
+  return false;
+#endif
+}
+
+inline bool has_bf16_pairs() {
+  static const bool has = best_has_bf16_pairs();
+  return has && current_dot_unit() != DotUnit::none;
 }
 
 }  // namespace optest
