@@ -1,5 +1,5 @@
-// Scores of bf16 queries and keys of 8-bit floats, which are exact in bf16: one instruction sums the products of
-// two numbers in each lane in fp32. Read by attention_kernels.inl, once.
+// Scores of bf16 queries and keys of 8-bit floats, which are exact in bf16: one instruction sums the
+// products of two numbers in each lane in fp32. Read by attention_kernels.inl, once.
 
 #define OPTEST_BF16 __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512bf16")))
 

@@ -1,5 +1,5 @@
-// What multiplies short numbers on an x86 CPU with AVX-512: VNNI's dot products and those of pairs of bf16, AMX's
-// tiles.
+// What multiplies short numbers on an x86 CPU with AVX-512: VNNI's dot products, those of pairs of bf16,
+// AMX's tiles.
 #pragma once
 
 #include "optest/isa.h"
@@ -59,7 +59,8 @@ inline DotUnit current_dot_unit() {
   return static_cast<DotUnit>(std::min(static_cast<int64_t>(best), dot_unit_limit().load()));
 }
 
-// Whether one instruction sums products of pairs of bf16: on CPUs that have VNNI, some with AMX and some without.
+// Whether one instruction sums products of pairs of bf16: some CPUs with VNNI have it, those with AMX and
+// others.
 inline bool best_has_bf16_pairs() {
 #if defined(OPTEST_X86)
   unsigned a = 0, b = 0, c = 0, d = 0;
