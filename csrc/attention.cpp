@@ -71,7 +71,7 @@ Kernels kernels_of(int64_t group) {
     kernels.close = &avx512::close_tiles;
   }
   if constexpr (std::is_same_v<T, Bf16> && !std::is_same_v<C, Bf16>) {
-    if (has_bf16_pairs()) {
+    if (current_dot_unit() >= DotUnit::bf16) {
       kernels.attend = &avx512::attend<C, avx512::ScoresOfPairs<C>>;
       kernels.query_bytes = &avx512::pair_query_bytes;
       kernels.pack_queries = &avx512::pack_pairs;

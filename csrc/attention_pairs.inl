@@ -1,8 +1,6 @@
 // Scores of bf16 queries and keys of 8-bit floats, which are exact in bf16: one instruction sums the
 // products of two numbers in each lane in fp32. Read by attention_kernels.inl, once.
 
-#define OPTEST_BF16 __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512bf16")))
-
 inline int64_t pair_query_bytes(int64_t count, int64_t n) { return count * room_of(n) * 2; }
 
 // bf16 as they are; zeros behind each.

@@ -1,4 +1,4 @@
-// VNNI and AMX on operands of 8 bits. Read by gemm_quant_kernels.inl, once.
+// VNNI, pairs of bf16 and AMX on operands of 8 bits. Read by gemm_quant_kernels.inl, once.
 
 #include "optest/gemm_tiles.inl"
 
@@ -108,6 +108,8 @@ OPTEST_AMX inline void amx_int8_dot(const Piece& piece) {
   store_tile_sums(static_cast<char*>(piece.sums), both_tiles, both_panels);
 }
 
+// ---- e4m3 as bf16 ---------------------------------------------------------------------------------
+
 // e4m3 is exact in bf16.
 struct alignas(64) Bf16OfE4m3 {
   uint8_t low[128];
@@ -127,10 +129,8 @@ inline const Bf16OfE4m3& bf16_of_e4m3() {
   return table;
 }
 
-struct AmxFp8 {
-  using Sum = float;
-  static constexpr int64_t kBlock = 2 * kBlockBytes;
-  static constexpr int64_t kWideBlock = 2 * kBlockBytes;
+struct Fp8AsBf16 {
+  static constexpr int64_t kBlock = kBf16Block;
 
   // The first 32 k of all rows, then the others.
   static void pack_row(const uint8_t* from, char* block, int64_t row) {
@@ -148,7 +148,7 @@ struct WidenFp8 {
   __m512i low_first, low_second, high_first, high_second;  // bytes of bf16 by the low seven bits
   __m512i halves;  // in each four columns: the first two k of each, then the other two
 
-  OPTEST_AMX WidenFp8() {
+  OPTEST_VBMI WidenFp8() {
     const Bf16OfE4m3& table = bf16_of_e4m3();
     low_first = _mm512_load_si512(table.low);
     low_second = _mm512_load_si512(table.low + 64);
@@ -160,7 +160,7 @@ struct WidenFp8 {
 
   static constexpr int64_t kPackedBlock = kBlockBytes;
 
-  OPTEST_AMX void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
+  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
     const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
     for (int at = 0; at < kTile; ++at, w += 64, wide += 128) {
       const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(w), halves);
@@ -175,3 +175,4 @@ struct WidenFp8 {
 };
 
 OPTEST_AMX inline void amx_fp8_dot(const Piece& piece) { amx_bf16_dot<WidenFp8>(piece); }
+OPTEST_BF16 inline void pair_fp8_dot(const Piece& piece) { pair_bf16_dot<WidenFp8>(piece); }

@@ -35,11 +35,14 @@ GemmKernels float_kernels() {
                       OPTEST_SELECT(finish<float, Out>),
                       nullptr};
 #if defined(OPTEST_X86)
-  if (std::is_same_v<T, Bf16> && current_dot_unit() == DotUnit::amx) {
-    kernels.x_block = avx512::AmxBf16::kBlock;
-    kernels.wide_block = avx512::AmxBf16::kWideBlock;
+  const bool tiles = std::is_same_v<T, Bf16> && current_dot_unit() == DotUnit::amx;
+  if (std::is_same_v<T, Bf16> && current_dot_unit() >= DotUnit::bf16) {
+    kernels.x_block = avx512::kBf16Block;
+    kernels.wide_block = avx512::kBf16Block;
     kernels.pack_x = &avx512::pack_bf16;
-    kernels.dot = &avx512::amx_keep_dot;
+    kernels.dot = tiles ? &avx512::amx_keep_dot : &avx512::pair_keep_dot;
+  }
+  if (tiles) {
     kernels.open = &avx512::open_tiles;
     kernels.close = &avx512::close_tiles;
   }
@@ -232,6 +235,12 @@ void pack_experts(Tensor packed, Tensor w) {
   });
 }
 
+// For tests, as limit_dot_unit of gemm_quant.cpp: each library has a limit of its own.
+int64_t limit_moe_dot_unit(int64_t unit) {
+  dot_unit_limit().store(unit);
+  return static_cast<int64_t>(current_dot_unit());
+}
+
 }  // namespace
 }  // namespace optest
 
@@ -245,6 +254,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(optest, m) {
       "Tensor sorted_ids, Tensor block_experts, Tensor total, int shared) -> ()");
   m.def(
       "moe_combine(Tensor(a!) out, Tensor y, Tensor weights, Tensor ids, int experts) -> ()");
+  m.def("limit_moe_dot_unit(int unit) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
@@ -252,4 +262,9 @@ STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
   m.impl("grouped_gemm", TORCH_BOX(&optest::grouped_gemm));
   m.impl("grouped_gemm_a8w8", TORCH_BOX(&optest::grouped_gemm_a8w8));
   m.impl("moe_combine", TORCH_BOX(&optest::moe_combine));
+}
+
+// No tensor tells the dispatcher a device here.
+STABLE_TORCH_LIBRARY_IMPL(optest, CompositeExplicitAutograd, m) {
+  m.impl("limit_moe_dot_unit", TORCH_BOX(&optest::limit_moe_dot_unit));
 }

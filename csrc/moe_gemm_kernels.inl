@@ -95,12 +95,11 @@ void add_weighted(const float* rows, const float* weights, const int32_t* ids, i
   }
 }
 
-// ---- AMX ------------------------------------------------------------------------------------------
+// ---- pairs of bf16, AMX ---------------------------------------------------------------------------
 
 #if defined(OPTEST_ISA_AVX512)
-struct AmxBf16 {
-  static constexpr int64_t kBlock = 2 * kBlockBytes;
-  static constexpr int64_t kWideBlock = 2 * kBlockBytes;
+struct Bf16Rows {
+  static constexpr int64_t kBlock = kBf16Block;
 
   // The first 32 k of all rows, then the others.
   static void pack_row(const Bf16* from, char* block, int64_t row) {
@@ -111,9 +110,9 @@ struct AmxBf16 {
 
 // Packed as the tiles want them: copied side by side, so that one loop does for all weights.
 struct KeepBf16 {
-  static constexpr int64_t kPackedBlock = 2 * kBlockBytes;
+  static constexpr int64_t kPackedBlock = kBf16Block;
 
-  OPTEST_AMX void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
+  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
     for (int64_t i = 0; i < kPackedBlock; i += 64) {
       _mm512_store_si512(wide + i, _mm512_loadu_si512(w + i));
     }
@@ -121,7 +120,8 @@ struct KeepBf16 {
 };
 
 inline void pack_bf16(const void* x, int64_t row_bytes, int64_t rows, int64_t depth, char* to) {
-  pack_float_x<Bf16, AmxBf16>(x, row_bytes, rows, depth, to);
+  pack_float_x<Bf16, Bf16Rows>(x, row_bytes, rows, depth, to);
 }
 OPTEST_AMX inline void amx_keep_dot(const Piece& piece) { amx_bf16_dot<KeepBf16>(piece); }
+OPTEST_BF16 inline void pair_keep_dot(const Piece& piece) { pair_bf16_dot<KeepBf16>(piece); }
 #endif

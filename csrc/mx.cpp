@@ -64,11 +64,14 @@ GemmKernels gemm_kernels_of() {
                       OPTEST_SELECT(finish_mx<Out>),
                       nullptr};
 #if defined(OPTEST_X86)
-  if (current_dot_unit() == DotUnit::amx) {
-    kernels.x_block = 2 * kBlockBytes;
-    kernels.wide_block = 2 * kBlockBytes;
+  const bool tiles = current_dot_unit() == DotUnit::amx;
+  if (current_dot_unit() >= DotUnit::bf16) {
+    kernels.x_block = avx512::kBf16Block;
+    kernels.wide_block = avx512::kBf16Block;
     kernels.pack_x = &avx512::pack_mx_bf16;
-    kernels.dot = &avx512::amx_mx_dot;
+    kernels.dot = tiles ? &avx512::amx_mx_dot : &avx512::pair_mx_dot;
+  }
+  if (tiles) {
     kernels.open = &avx512::open_tiles;
     kernels.close = &avx512::close_tiles;
   }

@@ -117,7 +117,7 @@ struct WidenMxfp4 {
   // bf16 of the 16 codes; the exponent of the scale is added to those that are not zero.
   __m512i numbers;
 
-  OPTEST_AMX WidenMxfp4() {
+  OPTEST_VBMI WidenMxfp4() {
     alignas(64) uint16_t table[32];
     for (uint32_t code = 0; code < 32; ++code) {
       table[code] = static_cast<uint16_t>(((U)decode_e2m1(U{} + (code & 15u)))[0] >> 16);
@@ -125,7 +125,7 @@ struct WidenMxfp4 {
     numbers = _mm512_load_si512(table);
   }
 
-  OPTEST_AMX void operator()(const uint8_t* w, const uint8_t* scales, char* wide) const {
+  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t* scales, char* wide) const {
     for (int half = 0; half < 2; ++half, w += kMxPackedBlock / 2, wide += kBlockBytes) {
       const __m128i powers =
           _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + half * kMxScales));
@@ -139,7 +139,7 @@ struct WidenMxfp4 {
     }
   }
 
-  OPTEST_AMX void ordinary(const uint8_t* w, __m128i powers, char* wide) const {
+  OPTEST_VBMI void ordinary(const uint8_t* w, __m128i powers, char* wide) const {
     const __m512i wide_powers =
         _mm512_sub_epi32(_mm512_cvtepu8_epi32(powers), _mm512_set1_epi32(127));
     const __m512i shifted = _mm512_and_si512(_mm512_slli_epi32(wide_powers, 7),
@@ -157,7 +157,7 @@ struct WidenMxfp4 {
     }
   }
 
-  OPTEST_AMX void any(const uint8_t* w, const uint8_t* scales, char* wide) const {
+  OPTEST_VBMI void any(const uint8_t* w, const uint8_t* scales, char* wide) const {
     const F power = power_of(load_bytes(scales));
     for (int pair = 0; pair < kTile; ++pair) {
       const U codes = load_bytes(w + pair * kTile);
@@ -169,4 +169,5 @@ struct WidenMxfp4 {
 };
 
 OPTEST_AMX inline void amx_mx_dot(const Piece& piece) { amx_bf16_dot<WidenMxfp4>(piece); }
+OPTEST_BF16 inline void pair_mx_dot(const Piece& piece) { pair_bf16_dot<WidenMxfp4>(piece); }
 #endif

@@ -15,7 +15,7 @@ LENGTHS = (1, 0, 16, 17, 31, 32, 33, 700)
 HEADS = ((8, 2, 128), (5, 1, 64), (3, 3, 1), (16, 2, 65), (2, 2, 127))
 # Of a tile of 16 queries, parts of one, and two together: rows that are read in place or copied.
 LARGE_GROUPS = ((9, 1, 128), (32, 2, 33), (80, 2, 64), (49, 1, 95))
-UNITS = {"none": 0, "vnni": 1, "amx": 2}  # with "vnni" pairs of bf16 too, where the CPU has them
+UNITS = {"none": 0, "bf16": 2, "amx": 3}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 from optest import native
 
 FP8, I8 = torch.float8_e4m3fn, torch.int8
-UNITS = {"none": 0, "vnni": 1, "amx": 2}
+UNITS = {"none": 0, "vnni": 1, "bf16": 2, "amx": 3}
 # Below, at and above tiles of 16 and 32 and blocks of 64 and 128 k; more than one step takes.
 SHAPES = [(1, 1, 1), (7, 129, 127), (16, 32, 64), (33, 48, 300), (2, 17, 4100), (290, 40, 5000)]
 

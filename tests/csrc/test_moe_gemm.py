@@ -15,9 +15,23 @@ CODES = [torch.int8, torch.float8_e4m3fn]
 SHAPES = [(1, 1, 1, 1, 1), (7, 129, 127, 5, 2), (2, 32, 64, 16, 3), (90, 40, 200, 3, 2)]
 
 
+UNITS = {"none": 0, "vnni": 1, "bf16": 2, "amx": 3}
+
+
 @pytest.fixture(scope="module")
 def ops():
     return native.csrc("moe_gemm")
+
+
+@pytest.fixture(params=UNITS)
+def unit(request, ops):
+    """Each unit that this CPU has, of the instruction set that is tested."""
+    wanted = UNITS[request.param]
+    if ops.limit_moe_dot_unit(wanted) != wanted:
+        ops.limit_moe_dot_unit(UNITS["amx"])
+        pytest.skip(f"no {request.param} here, or not for this instruction set")
+    yield request.param
+    ops.limit_moe_dot_unit(UNITS["amx"])
 
 
 def sorted_pairs(m, experts, topk, block=16):
@@ -45,7 +59,7 @@ def wanted(x, w, ids):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_grouped_gemm(ops, shape, dtype):
+def test_grouped_gemm(ops, unit, shape, dtype):
     """Another token's or expert's row, ragged tiles, weights packed in another order."""
     x, w, ids, order = operands(shape, dtype)
     want = wanted(x, w, ids)
@@ -60,7 +74,7 @@ def test_grouped_gemm(ops, shape, dtype):
 
 @pytest.mark.parametrize("dtype", CODES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_grouped_gemm_a8w8(ops, shape, dtype):
+def test_grouped_gemm_a8w8(ops, unit, shape, dtype):
     """Scales of another token, expert or column."""
     x, w, ids, order = operands(shape, dtype)
     x_scale, w_scale = torch.rand(len(x), 1), torch.rand(*w.shape[:2], 1)

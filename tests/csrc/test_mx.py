@@ -63,7 +63,7 @@ def test_empty(ops, shape):
     ops.quant_mxfp4(torch.empty_like(want[0]), torch.empty(shape), torch.empty_like(want[1]))
 
 
-UNITS = {"none": 0, "amx": 2}
+UNITS = {"none": 0, "bf16": 2, "amx": 3}
 # Below, at and above tiles of 16 and 32 and blocks of 32 and 64; more than one step takes.
 SHAPES = [(1, 1, 1), (7, 129, 127), (16, 32, 64), (33, 48, 300), (290, 40, 5000)]
 

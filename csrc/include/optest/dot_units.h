@@ -19,7 +19,7 @@
 namespace optest {
 
 // Each takes the CPU to have those before it.
-enum class DotUnit : int64_t { none, vnni, amx };
+enum class DotUnit : int64_t { none, vnni, bf16, amx };
 
 #if defined(OPTEST_X86) && defined(__linux__)
 // The system keeps the tiles' 8 KiB of a thread only for processes that have asked for them.
@@ -41,8 +41,10 @@ inline DotUnit best_dot_unit() {
   const bool vnni = (c >> 11 & 1) != 0;
   const bool vbmi = (c >> 1 & 1) != 0;
   const bool tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0 && (d >> 25 & 1) != 0;
-  if (vnni && vbmi && tiles && tiles_are_granted()) return DotUnit::amx;
-  return vnni ? DotUnit::vnni : DotUnit::none;
+  const bool bf16 = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
+  if (!vnni) return DotUnit::none;
+  if (!bf16 || !vbmi) return DotUnit::vnni;
+  return tiles && tiles_are_granted() ? DotUnit::amx : DotUnit::bf16;
 #else
   return DotUnit::none;
 #endif
@@ -57,23 +59,6 @@ inline std::atomic<int64_t>& dot_unit_limit() {
 inline DotUnit current_dot_unit() {
   static const DotUnit best = best_dot_unit();
   return static_cast<DotUnit>(std::min(static_cast<int64_t>(best), dot_unit_limit().load()));
-}
-
-// Whether one instruction sums products of pairs of bf16: some CPUs with VNNI have it, those with AMX and
-// others.
-inline bool best_has_bf16_pairs() {
-#if defined(OPTEST_X86)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return best_dot_unit() != DotUnit::none && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
-         (a >> 5 & 1) != 0;
-#else
-  return false;
-#endif
-}
-
-inline bool has_bf16_pairs() {
-  static const bool has = best_has_bf16_pairs();
-  return has && current_dot_unit() != DotUnit::none;
 }
 
 }  // namespace optest

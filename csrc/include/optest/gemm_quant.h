@@ -37,17 +37,24 @@ GemmKernels fp8_kernels() {
 void take_unit(GemmKernels& kernels, bool is_int8) {
 #if defined(OPTEST_X86)
   const DotUnit unit = current_dot_unit();
-  if (unit == DotUnit::amx) {
-    kernels.x_block = is_int8 ? avx512::AmxInt8::kBlock : avx512::AmxFp8::kBlock;
-    kernels.wide_block = is_int8 ? 0 : avx512::AmxFp8::kWideBlock;
-    kernels.pack_x = is_int8 ? &avx512::pack_x<avx512::AmxInt8> : &avx512::pack_x<avx512::AmxFp8>;
-    kernels.dot = is_int8 ? &avx512::amx_int8_dot : &avx512::amx_fp8_dot;
-    kernels.open = &avx512::open_tiles;
-    kernels.close = &avx512::close_tiles;
-  } else if (unit == DotUnit::vnni && is_int8) {
+  const bool tiles = unit == DotUnit::amx;
+  if (tiles && is_int8) {
+    kernels.x_block = avx512::AmxInt8::kBlock;
+    kernels.pack_x = &avx512::pack_x<avx512::AmxInt8>;
+    kernels.dot = &avx512::amx_int8_dot;
+  } else if (unit >= DotUnit::vnni && is_int8) {
     kernels.x_block = avx512::VnniInt8::kBlock;
     kernels.pack_x = &avx512::pack_x<avx512::VnniInt8>;
     kernels.dot = &avx512::vnni_dot;
+  } else if (unit >= DotUnit::bf16) {
+    kernels.x_block = avx512::Fp8AsBf16::kBlock;
+    kernels.wide_block = avx512::kBf16Block;
+    kernels.pack_x = &avx512::pack_x<avx512::Fp8AsBf16>;
+    kernels.dot = tiles ? &avx512::amx_fp8_dot : &avx512::pair_fp8_dot;
+  }
+  if (tiles) {
+    kernels.open = &avx512::open_tiles;
+    kernels.close = &avx512::close_tiles;
   }
 #else
   (void)kernels, (void)is_int8;

@@ -2,8 +2,103 @@
 
 #define OPTEST_ALL_OF_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 #define OPTEST_VNNI __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512vnni")))
+#define OPTEST_VBMI __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512vbmi")))
+#define OPTEST_BF16 __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512vbmi,avx512bf16")))
 #define OPTEST_AMX \
   __attribute__((target(OPTEST_ALL_OF_AVX512 ",avx512vbmi,amx-tile,amx-int8,amx-bf16")))
+
+// ---- weights as bf16 ------------------------------------------------------------------------------
+
+// Both units below take x as two tiles of bf16 a block, 16 rows of 32 k, and weights as `Widen` makes them:
+// [2 k][16 columns][k of 2].
+inline constexpr int64_t kBf16Block = 2 * kBlockBytes;
+
+// Block b of each panel, and a look ahead at those that follow.
+template <class Widen>
+OPTEST_VBMI OPTEST_INLINE void widen_block(const Piece& piece, const Widen& widen, int64_t b) {
+  for (int64_t p = 0; p < piece.panels; ++p) {
+    const uint8_t* const w = piece.w + p * piece.w_panel + b * Widen::kPackedBlock;
+    for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
+      __builtin_prefetch(w + 4 * Widen::kPackedBlock + line);
+    }
+    widen(w, piece.w_powers + p * piece.w_powers_panel + b * kScalesPerBlock,
+          piece.wide + p * piece.wide_panel + b * kBf16Block);
+  }
+}
+
+// ---- dot products of pairs of bf16 ----------------------------------------------------------------
+
+// The sums of some rows and the panels, kTileSums apart, go on through `blocks`.
+template <int kRows, int kPanels>
+OPTEST_BF16 inline void pair_rows(const char* x, const char* w, int64_t w_panel, int64_t blocks,
+                                  float* sums, bool resume) {
+  __m512 total[kPanels][kRows];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float* const from = sums + p * kTileSums + r * kTile;
+      total[p][r] = resume ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
+    }
+  }
+  for (int64_t half = 0; half < 2 * blocks; ++half, x += kBlockBytes, w += kBlockBytes) {
+    for (int at = 0; at < kTile; ++at) {
+      __m512bh weights[kPanels];
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels; ++p) {
+        weights[p] = (__m512bh)_mm512_loadu_si512(w + p * w_panel + at * 64);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        int pair;
+        std::memcpy(&pair, x + r * 64 + at * 4, sizeof pair);
+        const __m512bh of_row = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels; ++p) {
+          total[p][r] = _mm512_dpbf16_ps(total[p][r], of_row, weights[p]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      _mm512_storeu_ps(sums + p * kTileSums + r * kTile, total[p][r]);
+    }
+  }
+}
+
+// Rows that fill up a tile are zeros, and may be multiplied.
+template <int kPanels>
+OPTEST_BF16 inline void pair_tile(const char* x, const char* w, int64_t w_panel, int64_t blocks,
+                                  int64_t rows, float* sums, bool resume) {
+  if (rows <= 2) return pair_rows<2, kPanels>(x, w, w_panel, blocks, sums, resume);
+  for (int64_t r = 0; r < rows; r += 8) {
+    pair_rows<8, kPanels>(x + r * 64, w, w_panel, blocks, sums + r * kTile, resume);
+  }
+}
+
+template <class Widen>
+OPTEST_BF16 inline void pair_bf16_dot(const Piece& piece) {
+  constexpr int64_t some = 4;  // blocks whose widened weights stay near for all rows
+  const Widen widen;
+  for (int64_t b = 0; b < piece.blocks; b += some) {
+    const int64_t here = piece.blocks - b < some ? piece.blocks - b : some;
+    for (int64_t i = 0; piece.first_use && i < here; ++i) widen_block(piece, widen, b + i);
+    const char* const w = piece.wide + b * kBf16Block;
+    for (int64_t t = 0; t * kTile < piece.rows; ++t) {
+      const int64_t left = piece.rows - t * kTile, rows = left < kTile ? left : kTile;
+      const char* const x = piece.x + t * piece.x_tile + b * kBf16Block;
+      float* const sums = static_cast<float*>(piece.sums) + t * 2 * kTileSums;
+      if (piece.panels > 1) {
+        pair_tile<2>(x, w, piece.wide_panel, here, rows, sums, piece.resume || b > 0);
+      } else {
+        pair_tile<1>(x, w, piece.wide_panel, here, rows, sums, piece.resume || b > 0);
+      }
+    }
+  }
+}
 
 // ---- AMX ------------------------------------------------------------------------------------------
 
@@ -52,7 +147,6 @@ OPTEST_AMX inline void store_tile_sums(char* sums, bool both_tiles, bool both_pa
   tile_fence();
 }
 
-// Weights that `Widen` makes bf16 of, [2 k][16 columns][k of 2]: a block makes two tiles.
 template <class Widen>
 OPTEST_AMX inline void amx_bf16_dot(const Piece& piece) {
   const bool both_tiles = piece.rows > kTile;
@@ -60,20 +154,13 @@ OPTEST_AMX inline void amx_bf16_dot(const Piece& piece) {
   const Widen widen;
   const char* x0 = piece.x;
   const char* x1 = both_tiles ? x0 + piece.x_tile : x0;
-  char* wide0 = piece.wide;
-  char* wide1 = both_panels ? wide0 + piece.wide_panel : wide0;
+  const char* wide0 = piece.wide;
+  const char* wide1 = both_panels ? wide0 + piece.wide_panel : wide0;
   tile_fence();
   load_tile_sums(static_cast<const char*>(piece.sums), piece.resume);
   for (int64_t b = 0; b < piece.blocks; ++b) {
     if (piece.first_use) {
-      const uint8_t* const w = piece.w + b * Widen::kPackedBlock;
-      const uint8_t* const powers = piece.w_powers + b * kScalesPerBlock;
-      for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
-        __builtin_prefetch(w + 4 * Widen::kPackedBlock + line);
-        if (both_panels) __builtin_prefetch(w + piece.w_panel + 4 * Widen::kPackedBlock + line);
-      }
-      widen(w, powers, wide0);
-      if (both_panels) widen(w + piece.w_panel, powers + piece.w_powers_panel, wide1);
+      widen_block(piece, widen, b);
       tile_fence();
     }
     for (int half = 0; half < 2; ++half) {
