@@ -37,7 +37,6 @@ _TIMES_FASTER = 3.0
 _APART = 2.0
 _NOISE_US = 5.0
 _ROUNDS = 4
-_BLOCKS = 2
 _TRIES = 5
 
 
@@ -89,7 +88,7 @@ class Controls:
             stale.check(self, floats, answer)
         if self.clock.reads_host and first_us > _TIMES_FASTER * repeat_us + _NOISE_US:
             self._time_new_against_seen(floats)
-            self._time_scaled_against_given(floats)
+            self._time_others_against_given(floats)
 
     def _as_given(self, data: Any) -> list[torch.Tensor]:  # noqa: ANN401 - what a call returned
         """Copies of the outputs on inputs as given; none where they could not tell anything."""
@@ -147,18 +146,20 @@ class Controls:
         if _apart(new, seen):
             _refuse(new, seen, "the first call on new inputs")
 
-    def _time_scaled_against_given(self, floats: FloatInputs) -> None:
-        """For a kernel that knows the answer to one input only; order and signs stay the same.
+    def _time_others_against_given(self, floats: FloatInputs) -> None:
+        """For a kernel that knows the answer to one input only.
 
-        Twice before it is refused: a slow spell of the machine may cover all calls of one kind.
+        Scaled values keep their order, moved ones their sizes: work that depends on either, as of a
+        sort or of what exceeds a bound, is the same once. A slow spell of the machine may cover all
+        calls of one kind, not of both.
         """
-        for _ in range(_BLOCKS):
+        for other in (floats.scale, floats.move):
             self.inputs.snapshot.restore()
             given = [self._after(floats.rewrite) for _ in range(_ROUNDS)]
-            scaled = [self._after(floats.scale) for _ in range(_ROUNDS)]
-            if not _apart(scaled, given):
+            slow = [self._after(other) for _ in range(_ROUNDS)]
+            if not _apart(slow, given):
                 return
-        _refuse(scaled, given, "a call on the same inputs scaled down")
+        _refuse(slow, given, "a call on the same inputs scaled down or moved along")
 
 
 def _apart(slow: list[float], fast: list[float]) -> bool:

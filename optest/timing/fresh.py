@@ -59,6 +59,12 @@ class FloatInputs:
             for tensor in self._tensors:
                 _scale(tensor, _some_scale())
 
+    def move(self) -> None:
+        """Move the elements along only: their values stay, and all that depends on these."""
+        with torch.no_grad():
+            for tensor in self._tensors:
+                _move(tensor)
+
     def rewrite(self) -> None:
         """Write every tensor's own values back into it, by what ``change`` does.
 
@@ -73,11 +79,17 @@ class FloatInputs:
                 torch.equal(head, old)
 
     def _change(self, tensor: torch.Tensor) -> bool:
-        head = bits(_head(tensor))
-        old = head.clone()
-        head.copy_(torch.roll(old, _random.randrange(1, 1 + old.numel())))
+        old = _move(tensor)
         _scale(tensor, _some_scale())
-        return not torch.equal(head, old)
+        return not torch.equal(bits(_head(tensor)), old)
+
+
+def _move(tensor: torch.Tensor) -> torch.Tensor:
+    """Move the first elements along; the bits that were there."""
+    head = bits(_head(tensor))
+    old = head.clone()
+    head.copy_(torch.roll(old, _random.randrange(1, max(2, old.numel()))))
+    return old
 
 
 def _scale(tensor: torch.Tensor, factor: float) -> None:

@@ -269,18 +269,47 @@ class _Slow:
         return [Reading([90.0 if scaled and self.spell in self.spells else 9.0], [False], -x, 1)]
 
 
-def scaled_against_given(spells):
-    x = torch.randn(64)
+def others_against_given(spells):
+    x = torch.randn(1 << 16)  # which no few moves bring back to where they were
     controls = Controls(_Slow(x, spells), Target(torch.neg, (((x,), {}),)), None,
                         Inputs(Snapshot([x])))  # fmt: skip
-    controls._time_scaled_against_given(FloatInputs([x], []))
+    controls._time_others_against_given(FloatInputs([x], []))
 
 
 def test_one_slow_spell_of_the_machine_is_no_memory_of_the_kernel():
-    scaled_against_given(spells={1})
-    scaled_against_given(spells={2})
+    others_against_given(spells={1})
+    others_against_given(spells={2})
 
 
 def test_slow_whenever_the_values_are_others_is_one():
-    with pytest.raises(RefusedError, match="a call on the same inputs scaled down 90"):
-        scaled_against_given(spells={1, 2})
+    with pytest.raises(RefusedError, match="inputs scaled down or moved along 90"):
+        others_against_given(spells={1, 2})
+
+
+class _ByValues:
+    """Takes as long as its values ask for."""
+
+    name, resolution_us, reads_host = "by values", 0.001, True
+
+    def __init__(self, work):
+        self.work = work
+
+    def time(self, targets, rounds, before):
+        ((x,), _), *_ = targets[0].sets
+        return [Reading([self.work(x)], [False], targets[0].func(x), 1)]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x: 9.0 + 90.0 * float(x.max() < 1.0),  # sampling from what exceeds a bound
+        lambda x: 9.0 + 90.0 * float((x.diff() < 0).any()),  # a sort
+    ],
+    ids=["by size", "by order"],
+)
+def test_work_that_depends_on_values_is_no_memory(work):
+    x = torch.linspace(0.0, 1.0, 64)
+    clock = _ByValues(work)
+    controls = Controls(clock, Target(torch.neg, (((x,), {}),)), None, Inputs(Snapshot([x])))
+    controls.run(torch.neg(x), 9.0)
+    assert controls.calls > 10, "the first control call was not suspicious"
