@@ -17,47 +17,73 @@ struct VnniInt8 {
   }
 };
 
-template <int kRows>
-OPTEST_VNNI inline void vnni_rows(const char* x, const uint8_t* w, int64_t blocks, int32_t* sums,
-                                  bool resume) {
-  __m512i total[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    total[r] = resume ? _mm512_loadu_si512(sums + r * kTile) : _mm512_setzero_si512();
+// The sums of some rows and the panels, kTileSums apart.
+template <int kRows, int kPanels>
+OPTEST_VNNI inline void vnni_rows(const char* x, const uint8_t* w, int64_t w_panel, int64_t blocks,
+                                  int32_t* sums, bool resume) {
+  __m512i total[kPanels][kRows];
+  __m512i excess[kPanels];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+    excess[p] = _mm512_setzero_si512();
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const int32_t* const from = sums + p * kTileSums + r * kTile;
+      total[p][r] = resume ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
+    }
   }
   const __m512i offset = _mm512_set1_epi32(static_cast<int>(0x80808080u));
-  __m512i excess = _mm512_setzero_si512();
   for (int64_t b = 0; b < blocks; ++b, x += VnniInt8::kBlock, w += kBlockBytes) {
-    __builtin_prefetch(w + 8 * kBlockBytes);
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(w + p * w_panel + 8 * kBlockBytes);
     for (int at = 0; at < kTile; ++at) {
-      const __m512i weights = _mm512_loadu_si512(w + at * kDepth);
-      excess = _mm512_dpbusd_epi32(excess, offset, weights);
+      __m512i weights[kPanels];
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels; ++p) {
+        weights[p] = _mm512_loadu_si512(w + p * w_panel + at * kDepth);
+        excess[p] = _mm512_dpbusd_epi32(excess[p], offset, weights[p]);
+      }
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         int four;
         std::memcpy(&four, x + r * kDepth + at * 4, sizeof four);
-        total[r] = _mm512_dpbusd_epi32(total[r], _mm512_set1_epi32(four), weights);
+        const __m512i of_row = _mm512_set1_epi32(four);
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels; ++p) {
+          total[p][r] = _mm512_dpbusd_epi32(total[p][r], of_row, weights[p]);
+        }
       }
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    _mm512_storeu_si512(sums + r * kTile, _mm512_sub_epi32(total[r], excess));
+#pragma GCC unroll 2
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      _mm512_storeu_si512(sums + p * kTileSums + r * kTile,
+                          _mm512_sub_epi32(total[p][r], excess[p]));
+    }
   }
 }
 
-inline void vnni_dot(const Piece& piece) {
-  for (int64_t p = 0; p < piece.panels; ++p) {
-    const uint8_t* const w = piece.w + p * piece.w_panel;
-    for (int64_t t = 0; t * kTile < piece.rows; ++t) {
-      const char* const x = piece.x + t * piece.x_tile;
-      int32_t* const sums = static_cast<int32_t*>(piece.sums) + (t * 2 + p) * kTileSums;
-      const int64_t rows = piece.rows - t * kTile;
-      if (rows > 8) {
-        vnni_rows<16>(x, w, piece.blocks, sums, piece.resume);
-      } else if (rows > 2) {
-        vnni_rows<8>(x, w, piece.blocks, sums, piece.resume);
-      } else {
-        vnni_rows<2>(x, w, piece.blocks, sums, piece.resume);
-      }
-    }
+// Rows that fill up a tile are zeros, and may be multiplied.
+template <int kPanels>
+OPTEST_VNNI inline void vnni_tile(const Piece& piece, int64_t tile) {
+  const char* const x = piece.x + tile * piece.x_tile;
+  int32_t* const sums = static_cast<int32_t*>(piece.sums) + tile * 2 * kTileSums;
+  const int64_t left = piece.rows - tile * kTile, rows = left < kTile ? left : kTile;
+  if (rows <= 2) {
+    vnni_rows<2, kPanels>(x, piece.w, piece.w_panel, piece.blocks, sums, piece.resume);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r += 8) {
+    vnni_rows<8, kPanels>(x + r * kDepth, piece.w, piece.w_panel, piece.blocks, sums + r * kTile,
+                          piece.resume);
+  }
+}
+
+OPTEST_VNNI inline void vnni_dot(const Piece& piece) {
+  for (int64_t t = 0; t * kTile < piece.rows; ++t) {
+    piece.panels > 1 ? vnni_tile<2>(piece, t) : vnni_tile<1>(piece, t);
   }
 }
 
