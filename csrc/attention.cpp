@@ -13,7 +13,7 @@
 // The cache is read once: a tile of tokens serves all queries of a group while it is near. Contexts are
 // cut into pieces that threads share, and the pieces' results are merged. AMX, where the CPU has it, multiplies
 // for large groups of a bf16 cache; where it has dot products of pairs of bf16, they make the scores of bf16
-// queries over codes.
+// queries over bf16 and codes.
 
 #include <algorithm>
 #include <cmath>
@@ -60,6 +60,13 @@ Kernels kernels_of(int64_t group) {
                   OPTEST_SELECT(room_of),
                   OPTEST_SELECT(score_bytes)};
 #if defined(OPTEST_X86)
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (current_dot_unit() >= DotUnit::bf16) {
+      kernels.attend = &avx512::attend<C, avx512::ScoresOfPairs<C>>;
+      kernels.query_bytes = &avx512::pair_query_bytes;
+      kernels.pack_queries = &avx512::pack_pairs;
+    }
+  }
   if (std::is_same_v<C, Bf16> && group >= kQueriesForTiles &&
       current_dot_unit() == DotUnit::amx) {
     kernels.tiled = true;
@@ -69,13 +76,6 @@ Kernels kernels_of(int64_t group) {
     kernels.spare_bytes = &avx512::tiled_spare;
     kernels.open = &avx512::open_tiles;
     kernels.close = &avx512::close_tiles;
-  }
-  if constexpr (std::is_same_v<T, Bf16> && !std::is_same_v<C, Bf16>) {
-    if (current_dot_unit() >= DotUnit::bf16) {
-      kernels.attend = &avx512::attend<C, avx512::ScoresOfPairs<C>>;
-      kernels.query_bytes = &avx512::pair_query_bytes;
-      kernels.pack_queries = &avx512::pack_pairs;
-    }
   }
 #else
   (void)group;

@@ -1,5 +1,5 @@
-// Scores of bf16 queries and keys of 8-bit floats, which are exact in bf16: one instruction sums the
-// products of two numbers in each lane in fp32. Read by attention_kernels.inl, once.
+// Scores of bf16 queries and keys of bf16, or of 8-bit floats, which are exact in bf16: one instruction sums
+// the products of two numbers in each lane in fp32. Read by attention_kernels.inl, once.
 
 inline int64_t pair_query_bytes(int64_t count, int64_t n) { return count * room_of(n) * 2; }
 
@@ -10,6 +10,12 @@ inline void pack_pairs(const QueryRows& rows, char* to) {
     std::memcpy(to, rows.base + q * rows.step, static_cast<size_t>(rows.length) * sizeof(Bf16));
   }
 }
+
+template <class C>
+OPTEST_INLINE __m512i pairs_of(const C* from) {
+  return bf16_of_codes(from);
+}
+OPTEST_INLINE __m512i pairs_of(const Bf16* from) { return _mm512_loadu_si512(from); }
 
 template <int Q>
 OPTEST_BF16 OPTEST_INLINE void multiply_pairs_in(F (&sums)[kLanes],
@@ -43,8 +49,8 @@ OPTEST_BF16 OPTEST_NOINLINE void score_pairs(const TokenRows& keys, const char* 
       __m512i pairs[kTokens<Q>];
 #pragma GCC unroll 16
       for (int t = 0; t < kTokens<Q>; ++t) {
-        ask_for_next(keys, first + t, i);
-        pairs[t] = bf16_of_codes(rows[t] + i);
+        ask_for_next(keys, first + t, i * static_cast<int64_t>(sizeof(C)));
+        pairs[t] = pairs_of(rows[t] + i);
       }
       multiply_pairs_in<Q>(sums, pairs, queries + i * 2, step);
     }
@@ -52,8 +58,8 @@ OPTEST_BF16 OPTEST_NOINLINE void score_pairs(const TokenRows& keys, const char* 
       __m512i pairs[kTokens<Q>];
       for (int t = 0; t < kTokens<Q>; ++t) {
         C padded[kPair] = {};
-        std::memcpy(padded, rows[t] + i, static_cast<size_t>(n - i));
-        pairs[t] = bf16_of_codes(padded);
+        std::memcpy(padded, rows[t] + i, static_cast<size_t>(n - i) * sizeof(C));
+        pairs[t] = pairs_of(padded);
       }
       multiply_pairs_in<Q>(sums, pairs, queries + i * 2, step);
     }
