@@ -81,20 +81,19 @@ OPTEST_BF16 inline void pair_tile(const char* x, const char* w, int64_t w_panel,
 
 template <class Widen>
 OPTEST_BF16 inline void pair_bf16_dot(const Piece& piece) {
-  constexpr int64_t some = 4;  // blocks whose widened weights stay near for all rows
   const Widen widen;
+  const int64_t some = piece.first_use ? 1 : piece.blocks;  // each is multiplied where it was widened
   for (int64_t b = 0; b < piece.blocks; b += some) {
-    const int64_t here = piece.blocks - b < some ? piece.blocks - b : some;
-    for (int64_t i = 0; piece.first_use && i < here; ++i) widen_block(piece, widen, b + i);
+    if (piece.first_use) widen_block(piece, widen, b);
     const char* const w = piece.wide + b * kBf16Block;
     for (int64_t t = 0; t * kTile < piece.rows; ++t) {
       const int64_t left = piece.rows - t * kTile, rows = left < kTile ? left : kTile;
       const char* const x = piece.x + t * piece.x_tile + b * kBf16Block;
       float* const sums = static_cast<float*>(piece.sums) + t * 2 * kTileSums;
       if (piece.panels > 1) {
-        pair_tile<2>(x, w, piece.wide_panel, here, rows, sums, piece.resume || b > 0);
+        pair_tile<2>(x, w, piece.wide_panel, some, rows, sums, piece.resume || b > 0);
       } else {
-        pair_tile<1>(x, w, piece.wide_panel, here, rows, sums, piece.resume || b > 0);
+        pair_tile<1>(x, w, piece.wide_panel, some, rows, sums, piece.resume || b > 0);
       }
     }
   }
