@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -153,6 +154,16 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     assert lint([tmp_path]).unreadable[0].reason == "cannot be read: it is no regular file"
 
 
+@pytest.fixture
+def usual_depth():
+    """Python's own limit, which torch.compile raises for the whole process."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_depth")
 def test_what_is_nested_too_deeply_to_judge_is_one_line(folder):
     deep = TEXT.replace('ret = {"gfx": get_gfx()}', f"ret = {{{' + '.join(['str(m)'] * 600)}: 1}}")
     report = lint([folder(test_a_py=deep, test_b_py=NO_GFX)])
