@@ -375,12 +375,6 @@ void mla_decode(Tensor out, Tensor q, Tensor cache, Tensor block_tables, Tensor 
   if (out.numel() > 0) run(decode, tokens, q.size(0));
 }
 
-// For tests, as limit_dot_unit of gemm_quant.cpp: each library has a limit of its own.
-int64_t limit_attention_dot_unit(int64_t unit) {
-  dot_unit_limit().store(unit);
-  return static_cast<int64_t>(current_dot_unit());
-}
-
 }  // namespace
 }  // namespace optest
 
@@ -402,5 +396,5 @@ STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
 
 // No tensor tells the dispatcher a device here.
 STABLE_TORCH_LIBRARY_IMPL(optest, CompositeExplicitAutograd, m) {
-  m.impl("limit_attention_dot_unit", TORCH_BOX(&optest::limit_attention_dot_unit));
+  m.impl("limit_attention_dot_unit", TORCH_BOX(&optest::limit_dot_unit));
 }

@@ -71,12 +71,6 @@ void pack_w(Tensor packed, Tensor w) {
   pack_panels<uint8_t>(packed, from, OPTEST_SELECT(pack_panel));
 }
 
-// For tests: the best unit that is used from now on, a number of DotUnit. Gives the one in use.
-int64_t limit_dot_unit(int64_t unit) {
-  dot_unit_limit().store(unit);
-  return static_cast<int64_t>(current_dot_unit());
-}
-
 }  // namespace
 }  // namespace optest
 

@@ -136,50 +136,40 @@ OPTEST_AMX inline void amx_int8_dot(const Piece& piece) {
 
 // ---- e4m3 as bf16 ---------------------------------------------------------------------------------
 
-// e4m3 is exact in bf16.
-struct alignas(64) Bf16OfE4m3 {
-  uint8_t low[128];
-  uint8_t high[128];
-
-  Bf16OfE4m3() {
-    for (uint32_t code = 0; code < 128; ++code) {
-      const U bits = (U)decode(U{} + code, E4m3fn{});
-      low[code] = static_cast<uint8_t>(bits[0] >> 16);
-      high[code] = static_cast<uint8_t>(bits[0] >> 24);
-    }
-  }
-};
-
-inline const Bf16OfE4m3& bf16_of_e4m3() {
-  static const Bf16OfE4m3 table;
-  return table;
-}
-
 struct Fp8AsBf16 {
   static constexpr int64_t kBlock = kBf16Block;
 
   // The first 32 k of all rows, then the others.
   static void pack_row(const uint8_t* from, char* block, int64_t row) {
-    const Bf16OfE4m3& table = bf16_of_e4m3();
-    char* to = block + row * 64;
-    for (int64_t i = 0; i < kDepth; ++i, to += 2) {
-      if (i == kDepth / 2) to += kBlockBytes - 64;
-      to[0] = static_cast<char>(table.low[from[i] & 0x7f]);
-      to[1] = static_cast<char>(table.high[from[i] & 0x7f] | (from[i] & 0x80));
+    const E4m3fn* const codes = reinterpret_cast<const E4m3fn*>(from);
+    _mm512_storeu_si512(block + row * 64, bf16_of_codes(codes));
+    _mm512_storeu_si512(block + kBlockBytes + row * 64, bf16_of_codes(codes + kDepth / 2));
+  }
+};
+
+// The bf16 of each magnitude, byte by byte.
+struct alignas(64) BytesOfE4m3 {
+  uint8_t low[128]{};
+  uint8_t high[128]{};
+
+  constexpr BytesOfE4m3() {
+    for (int code = 0; code < 128; ++code) {
+      low[code] = static_cast<uint8_t>(kBf16Of<E4m3fn>.bits[code] & 0xff);
+      high[code] = static_cast<uint8_t>(kBf16Of<E4m3fn>.bits[code] >> 8);
     }
   }
 };
+inline constexpr BytesOfE4m3 kBytesOfE4m3;
 
 struct WidenFp8 {
   __m512i low_first, low_second, high_first, high_second;  // bytes of bf16 by the low seven bits
   __m512i halves;  // in each four columns: the first two k of each, then the other two
 
   OPTEST_VBMI WidenFp8() {
-    const Bf16OfE4m3& table = bf16_of_e4m3();
-    low_first = _mm512_load_si512(table.low);
-    low_second = _mm512_load_si512(table.low + 64);
-    high_first = _mm512_load_si512(table.high);
-    high_second = _mm512_load_si512(table.high + 64);
+    low_first = _mm512_load_si512(kBytesOfE4m3.low);
+    low_second = _mm512_load_si512(kBytesOfE4m3.low + 64);
+    high_first = _mm512_load_si512(kBytesOfE4m3.high);
+    high_second = _mm512_load_si512(kBytesOfE4m3.high + 64);
     halves = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
   }

@@ -235,12 +235,6 @@ void pack_experts(Tensor packed, Tensor w) {
   });
 }
 
-// For tests, as limit_dot_unit of gemm_quant.cpp: each library has a limit of its own.
-int64_t limit_moe_dot_unit(int64_t unit) {
-  dot_unit_limit().store(unit);
-  return static_cast<int64_t>(current_dot_unit());
-}
-
 }  // namespace
 }  // namespace optest
 
@@ -266,5 +260,5 @@ STABLE_TORCH_LIBRARY_IMPL(optest, CPU, m) {
 
 // No tensor tells the dispatcher a device here.
 STABLE_TORCH_LIBRARY_IMPL(optest, CompositeExplicitAutograd, m) {
-  m.impl("limit_moe_dot_unit", TORCH_BOX(&optest::limit_moe_dot_unit));
+  m.impl("limit_moe_dot_unit", TORCH_BOX(&optest::limit_dot_unit));
 }

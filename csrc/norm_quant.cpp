@@ -35,24 +35,13 @@ Kernels kernels_of() {
           OPTEST_SELECT(smooth_row<T, Q>)};
 }
 
-template <class T>
-Kernels kernels_from(const Tensor& out) {
-  switch (out.scalar_type()) {
-    case ScalarType::Float8_e4m3fn:
-      return kernels_of<T, E4m3fn>();
-    case ScalarType::Float8_e4m3fnuz:
-      return kernels_of<T, E4m3fnuz>();
-    case ScalarType::Char:
-      return kernels_of<T, int8_t>();
-    default:
-      fail("out has dtype ", torch::headeronly::toString(out.scalar_type()),
-           ", expected Float8_e4m3fn, Float8_e4m3fnuz or Char");
-  }
-}
-
 Kernels kernels_for(const Tensor& out, const Tensor& x) {
   check_same_shape("out", out, x);
-  return by_float_dtype("x", x, [&](auto element) { return kernels_from<decltype(element)>(out); });
+  return by_float_dtype("x", x, [&](auto element) {
+    return by_quant_dtype("out", out, [](auto quantised) {
+      return kernels_of<decltype(element), decltype(quantised)>();
+    });
+  });
 }
 
 float* scales_of(const Tensor& scales, int64_t rows) {

@@ -62,3 +62,21 @@ def _room_like(values: torch.Tensor, dtype: torch.dtype, layout: str) -> torch.T
     if dtype.itemsize == 1:
         return _lay_out(filled, layout).view(dtype)
     return _lay_out(filled.to(dtype), layout)
+
+
+UNITS = {"none": 0, "vnni": 1, "bf16": 2, "amx": 3}
+
+
+@pytest.fixture(params=UNITS)
+def unit(request, ops):
+    """Each unit that this CPU has, of the instruction set that is tested.
+
+    The module has the operators as ``ops``, and in ``LIMIT_UNIT`` the name of the one that limits
+    the units of its library.
+    """
+    limit = getattr(ops, request.module.LIMIT_UNIT)
+    if limit(UNITS[request.param]) != UNITS[request.param]:
+        limit(UNITS["amx"])
+        pytest.skip(f"no {request.param} here, or not for this instruction set")
+    yield request.param
+    limit(UNITS["amx"])

@@ -15,23 +15,12 @@ LENGTHS = (1, 0, 16, 17, 31, 32, 33, 700)
 HEADS = ((8, 2, 128), (5, 1, 64), (3, 3, 1), (16, 2, 65), (2, 2, 127))
 # Of a tile of 16 queries, parts of one, and two together: rows that are read in place or copied.
 LARGE_GROUPS = ((9, 1, 128), (32, 2, 33), (80, 2, 64), (49, 1, 95))
-UNITS = {"none": 0, "bf16": 2, "amx": 3}
+LIMIT_UNIT = "limit_attention_dot_unit"
 
 
 @pytest.fixture(scope="module")
 def ops():
     return native.csrc("attention")
-
-
-@pytest.fixture(params=UNITS)
-def unit(request, ops):
-    """Each unit that this CPU has, of the instruction set that is tested."""
-    wanted = UNITS[request.param]
-    if ops.limit_attention_dot_unit(wanted) != wanted:
-        ops.limit_attention_dot_unit(UNITS["amx"])
-        pytest.skip(f"no {request.param} here, or not for this instruction set")
-    yield request.param
-    ops.limit_attention_dot_unit(UNITS["amx"])
 
 
 def operands(

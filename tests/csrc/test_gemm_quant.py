@@ -8,7 +8,7 @@ import torch
 from optest import native
 
 FP8, I8 = torch.float8_e4m3fn, torch.int8
-UNITS = {"none": 0, "vnni": 1, "bf16": 2, "amx": 3}
+LIMIT_UNIT = "limit_dot_unit"
 # Below, at and above tiles of 16 and 32 and blocks of 64 and 128 k; more than one step takes.
 SHAPES = [(1, 1, 1), (7, 129, 127), (16, 32, 64), (33, 48, 300), (2, 17, 4100), (290, 40, 5000)]
 
@@ -16,17 +16,6 @@ SHAPES = [(1, 1, 1), (7, 129, 127), (16, 32, 64), (33, 48, 300), (2, 17, 4100), 
 @pytest.fixture(scope="module")
 def ops():
     return native.csrc("gemm_quant")
-
-
-@pytest.fixture(params=UNITS)
-def unit(request, ops):
-    """Each unit that this CPU has, of the instruction set that is tested."""
-    wanted = UNITS[request.param]
-    if ops.limit_dot_unit(wanted) != wanted:
-        ops.limit_dot_unit(UNITS["amx"])
-        pytest.skip(f"no {request.param} here, or not for this instruction set")
-    yield request.param
-    ops.limit_dot_unit(UNITS["amx"])
 
 
 def codes(*shape, dtype):

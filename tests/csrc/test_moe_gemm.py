@@ -15,23 +15,12 @@ CODES = [torch.int8, torch.float8_e4m3fn]
 SHAPES = [(1, 1, 1, 1, 1), (7, 129, 127, 5, 2), (2, 32, 64, 16, 3), (90, 40, 200, 3, 2)]
 
 
-UNITS = {"none": 0, "vnni": 1, "bf16": 2, "amx": 3}
+LIMIT_UNIT = "limit_moe_dot_unit"
 
 
 @pytest.fixture(scope="module")
 def ops():
     return native.csrc("moe_gemm")
-
-
-@pytest.fixture(params=UNITS)
-def unit(request, ops):
-    """Each unit that this CPU has, of the instruction set that is tested."""
-    wanted = UNITS[request.param]
-    if ops.limit_moe_dot_unit(wanted) != wanted:
-        ops.limit_moe_dot_unit(UNITS["amx"])
-        pytest.skip(f"no {request.param} here, or not for this instruction set")
-    yield request.param
-    ops.limit_moe_dot_unit(UNITS["amx"])
 
 
 def sorted_pairs(m, experts, topk, block=16):

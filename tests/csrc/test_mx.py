@@ -63,20 +63,9 @@ def test_empty(ops, shape):
     ops.quant_mxfp4(torch.empty_like(want[0]), torch.empty(shape), torch.empty_like(want[1]))
 
 
-UNITS = {"none": 0, "bf16": 2, "amx": 3}
+LIMIT_UNIT = "limit_mx_dot_unit"
 # Below, at and above tiles of 16 and 32 and blocks of 32 and 64; more than one step takes.
 SHAPES = [(1, 1, 1), (7, 129, 127), (16, 32, 64), (33, 48, 300), (290, 40, 5000)]
-
-
-@pytest.fixture(params=UNITS)
-def unit(request, ops):
-    """Each unit that this CPU has, of the instruction set that is tested."""
-    wanted = UNITS[request.param]
-    if ops.limit_mx_dot_unit(wanted) != wanted:
-        ops.limit_mx_dot_unit(UNITS["amx"])
-        pytest.skip(f"no {request.param} here, or not for this instruction set")
-    yield request.param
-    ops.limit_mx_dot_unit(UNITS["amx"])
 
 
 def packed(ops, w, w_scale):

@@ -61,4 +61,10 @@ inline DotUnit current_dot_unit() {
   return static_cast<DotUnit>(std::min(static_cast<int64_t>(best), dot_unit_limit().load()));
 }
 
+// For tests: the best unit that a library uses from now on, a number of DotUnit. Gives the one in use.
+inline int64_t limit_dot_unit(int64_t unit) {
+  dot_unit_limit().store(unit);
+  return static_cast<int64_t>(current_dot_unit());
+}
+
 }  // namespace optest

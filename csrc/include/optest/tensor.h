@@ -77,6 +77,22 @@ auto by_float_dtype(const char* name, const Tensor& tensor, const Body& body) {
   }
 }
 
+// The same of one that the kernels write, of 8 bits.
+template <class Body>
+auto by_quant_dtype(const char* name, const Tensor& tensor, const Body& body) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Float8_e4m3fn:
+      return body(E4m3fn{});
+    case ScalarType::Float8_e4m3fnuz:
+      return body(E4m3fnuz{});
+    case ScalarType::Char:
+      return body(int8_t{});
+    default:
+      fail(name, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
+           ", expected Float8_e4m3fn, Float8_e4m3fnuz or Char");
+  }
+}
+
 inline void check_float_dtype(const char* name, const Tensor& tensor) {
   by_float_dtype(name, tensor, [](auto) {});
 }
