@@ -1,4 +1,4 @@
-"""What the Triton kernels share: casts that are right in the interpreter too, launch arithmetic."""
+"""What the Triton kernels share: casts right in the interpreter too, tiles, launch arithmetic."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 
 _MAX_BLOCK = 4096
+
+
+@triton.jit
+def tile_of(program, m_tiles, n_tiles, GROUP: tl.constexpr):
+    """Walk the tiles in bands of ``GROUP`` rows, so that neighbours share x and w in the cache."""
+    band = program // (GROUP * n_tiles)
+    height = tl.minimum(m_tiles - band * GROUP, GROUP)
+    inside = program % (GROUP * n_tiles)
+    return band * GROUP + inside % height, inside // height
 
 
 @triton.jit

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from optest.ops.triton.common import INTERPRETED, block_of, cast, require
+from optest.ops.triton.common import INTERPRETED, block_of, cast, require, tile_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,15 +19,6 @@ _DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 @triton.jit
-def _tile_of(program, m_tiles, n_tiles, GROUP: tl.constexpr):
-    """Walk the tiles in bands of ``GROUP`` rows, so that neighbours share x and w in the cache."""
-    band = program // (GROUP * n_tiles)
-    height = tl.minimum(m_tiles - band * GROUP, GROUP)
-    inside = program % (GROUP * n_tiles)
-    return band * GROUP + inside % height, inside // height
-
-
-@triton.jit
 def gemm_kernel(
     x, w, y, m, n, k,
     x_batch, x_row, x_col, w_batch, w_row, w_col,
@@ -35,7 +26,7 @@ def gemm_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """Program (i, j) writes tile i of the product of batch j; sums are fp32."""
-    tile_m, tile_n = _tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
+    tile_m, tile_n = tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     batch = tl.program_id(1).to(tl.int64)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)

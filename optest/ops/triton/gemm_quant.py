@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from optest.ops.triton.common import INTERPRETED, block_of, cast, require
+from optest.ops.triton.common import INTERPRETED, block_of, cast, require, tile_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,15 +18,6 @@ _GROUP_ROWS = 8
 _LEAST_DEPTH = 32  # of a dot of 8-bit operands
 _DTYPES = (torch.int8, torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 _OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-
-
-@triton.jit
-def _tile_of(program, m_tiles, n_tiles, GROUP: tl.constexpr):
-    """Walk the tiles in bands of ``GROUP`` rows, so that neighbours share x and w in the cache."""
-    band = program // (GROUP * n_tiles)
-    height = tl.minimum(m_tiles - band * GROUP, GROUP)
-    inside = program % (GROUP * n_tiles)
-    return band * GROUP + inside % height, inside // height
 
 
 @triton.jit
@@ -48,7 +39,7 @@ def rowwise_kernel(
     GROUP: tl.constexpr,
 ):  # fmt: skip
     """Program (i, j) writes tile i of the product of batch j, scaled by row and by column."""
-    tile_m, tile_n = _tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
+    tile_m, tile_n = tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     batch = tl.program_id(1).to(tl.int64)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
@@ -78,7 +69,7 @@ def blockscale_kernel(
     GROUP: tl.constexpr,
 ):  # fmt: skip
     """Program i writes tile i; each step of ``BLOCK_K``, a block of scales, is scaled by itself."""
-    tile_m, tile_n = _tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
+    tile_m, tile_n = tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
     depth = tl.arange(0, BLOCK_K)
