@@ -1,5 +1,7 @@
 // A CPU allocator that, while switched on, fills fresh memory with one byte and puts guards around
-// it: canary bytes, or pages that nobody may touch. It sits in front of torch's own. Switched off it
+// it: canary bytes, or pages that nobody may touch. It can leave pages of large blocks that do not
+// exist yet until it is asked to fill those, too: most are written by then, or freed, and filling
+// them would have cost as much as writing them. It sits in front of torch's own. Switched off it
 // costs one predictable branch and hands out what torch's own gives; memory that was guarded when it
 // was allocated stays guarded until it is freed.
 //
@@ -10,6 +12,7 @@
 #undef TORCH_STABLE_ONLY
 
 #include "optest/guarded_blocks.h"
+#include "optest/page_map.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -31,7 +34,8 @@ namespace {
 
 enum class Guard { kNone = 0, kBytes = 1, kPages = 2 };
 
-// What is on, in one word: bits 0 to 7 the poison, bit 8 whether to poison, bits 9 and 10 the guard.
+// What is on, in one word: bits 0 to 7 the poison, bit 8 whether to poison, bits 9 and 10 the guard,
+// bit 11 whether pages that do not exist yet may wait.
 class Switches {
  public:
   explicit Switches(uint32_t word) : word_(word) {}
@@ -39,6 +43,7 @@ class Switches {
   bool poisons() const { return (word_ & 0x100) != 0; }
   int poison() const { return static_cast<int>(word_ & 0xFF); }
   Guard guard() const { return static_cast<Guard>(word_ >> 9 & 3); }
+  bool waits() const { return (word_ & 0x800) != 0; }
 
  private:
   uint32_t word_;
@@ -55,12 +60,12 @@ GuardedBlocks& blocks() {
 
 c10::Allocator* inner = nullptr;
 
-// From this size on a second thread pays for itself: the pages of so large a block are met here for
-// the first time, which costs more than writing them.
-constexpr size_t kShared = size_t{8} << 20;
+// From this size on a second thread pays for itself, and so does waiting: the pages of so large a
+// block are mostly met here for the first time, which costs more than writing them.
+constexpr size_t kLarge = size_t{8} << 20;
 
 void fill(char* data, int byte, size_t nbytes) {
-  const size_t half = nbytes < kShared ? 0 : nbytes / 2;
+  const size_t half = nbytes < kLarge ? 0 : nbytes / 2;
   std::thread other;
   if (half != 0) {
     try {
@@ -71,6 +76,23 @@ void fill(char* data, int byte, size_t nbytes) {
   const size_t from = other.joinable() ? half : 0;
   std::memset(data + from, byte, nbytes - from);
   if (other.joinable()) other.join();
+}
+
+// Fills the pages that exist; the others are owed.
+void fill_touched(char* data, int byte, size_t nbytes) {
+  bool owes = false;
+  PageMap().runs(data, nbytes, [&](char* run, size_t size, bool touched) {
+    if (touched) fill(run, byte, size);
+    owes = owes || !touched;
+  });
+  if (owes) blocks().owe(data, byte);
+}
+
+// Fills the pages that still do not exist; what was written meanwhile is left alone.
+void fill_untouched(char* data, size_t nbytes, int byte) {
+  PageMap().runs(data, nbytes, [&](char* run, size_t size, bool touched) {
+    if (!touched) fill(run, byte, size);
+  });
 }
 
 // Frees what this allocator handed out, guarded or not.
@@ -98,10 +120,14 @@ class GuardingAllocator final : public c10::Allocator {
     const uint32_t word = switches.load(std::memory_order_relaxed);
     if (word == 0 || nbytes == 0) return inner->allocate(nbytes);
     const Switches now(word);
-    c10::DataPtr memory = now.guard() == Guard::kNone || nbytes > kMost
-                              ? inner->allocate(nbytes)
-                              : handed_out(guarded(nbytes, now.guard()));
-    if (now.poisons()) fill(static_cast<char*>(memory.get()), now.poison(), nbytes);
+    const bool is_guarded = now.guard() != Guard::kNone && nbytes <= kMost;
+    c10::DataPtr memory = is_guarded ? handed_out(guarded(nbytes, now.guard()))
+                                     : inner->allocate(nbytes);
+    if (!now.poisons()) return memory;
+    char* const data = static_cast<char*>(memory.get());
+    // Only what is guarded is known to be alive when it is asked for.
+    const bool waits = now.waits() && is_guarded && nbytes >= kLarge;
+    (waits ? fill_touched : fill)(data, now.poison(), nbytes);
     return memory;
   }
 
@@ -173,6 +199,11 @@ OPTEST_EXPORT uint32_t optest_allocator_switch(uint32_t word) {
   }
 #endif
   return optest::switches.exchange(word, std::memory_order_relaxed);
+}
+
+// Fills what has waited (see Switches).
+OPTEST_EXPORT void optest_allocator_settle() {
+  optest::blocks().settle(optest::fill_untouched);
 }
 
 OPTEST_EXPORT int optest_guard_pages_exist() {

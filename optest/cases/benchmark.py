@@ -133,7 +133,7 @@ def _run(session: Session, case: Case, row: Row, function: _Function) -> None:
             state.seed_all(case.seed)
             case.outputs = Outputs()
             byte = None if session.guards == "off" else BUFFERS
-            with fresh_memory_poisoned(byte, device=device.target()):
+            with fresh_memory_poisoned(byte, device=device.target(), waits=True):
                 result = _invoke(function, case.arguments)
             _merge(row, result, function)
             if standing is not None and case.measured and not case.failures:

@@ -65,7 +65,8 @@ def run(session: Session, case: Case, byte: int | None, invoke: Callable[[], obj
     generators = Generators.now()
     raised = ""
     try:
-        with _silence(), second.fresh, poison.fresh_memory_poisoned(byte, device=device.target()):
+        memory = poison.fresh_memory_poisoned(byte, device=device.target(), waits=True)
+        with _silence(), second.fresh, memory:
             state.seed_all(case.seed, others=case.seed ^ _OTHER)
             invoke()
     except CheckFailedError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _POISONS = 0x100
 _GUARD_SHIFT = 9
+_WAITS = 0x800
 _ACCESS = ("touched", "read", "wrote")
 
 
@@ -118,10 +119,17 @@ class Allocator:
         self.library = library
         self._switch = library.optest_allocator_switch
 
-    def switch(self, byte: int | None, guard: Guard) -> int:
-        """Poison and guard what is allocated from now on; returns a word for ``switch_back``."""
+    def switch(self, byte: int | None, guard: Guard, *, waits: bool = False) -> int:
+        """Poison and guard what is allocated from now on; returns a word for ``switch_back``.
+
+        Where it ``waits``, pages of large blocks that do not exist yet are poisoned at ``settle``.
+        """
         poison = 0 if byte is None else _POISONS | byte
-        return int(self._switch(poison | guard << _GUARD_SHIFT))
+        return int(self._switch(poison | guard << _GUARD_SHIFT | _WAITS * waits))
+
+    def settle(self) -> None:
+        """Poison the pages that waited and that nobody has touched since."""
+        self.library.optest_allocator_settle()
 
     def switch_back(self, word: int) -> None:
         """Go back to what held before a ``switch``."""

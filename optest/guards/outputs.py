@@ -70,6 +70,7 @@ class Outputs:
 
         Returns those that held something: what an earlier candidate wrote.
         """
+        poison.settle()
         blanked = []
         for tensor in reachable:
             known = self._blank.get(_key(tensor))

@@ -32,10 +32,14 @@ _FEW = 64  # elements that are quicker to look at one by one
 
 
 @contextmanager
-def fresh_memory_poisoned(byte: int | None = BUFFERS, *, device: str = "cpu") -> Iterator[None]:
+def fresh_memory_poisoned(
+    byte: int | None = BUFFERS, *, device: str = "cpu", waits: bool = False
+) -> Iterator[None]:
     """Inside, memory that is allocated holds ``byte`` throughout and lies between guards.
 
-    None switches both off; what was allocated under guard stays so.
+    None switches both off; what was allocated under guard stays so. Where it ``waits``, parts of
+    large memory hold zeros until they are written or until ``settle``: of what a test allocates
+    most is written or freed before a candidate sees it.
     """
     installed = memory.allocator() if device == "cpu" else None
     if installed is None:
@@ -43,11 +47,18 @@ def fresh_memory_poisoned(byte: int | None = BUFFERS, *, device: str = "cpu") ->
             yield
         return
     guard = memory.Guard.NONE if byte is None else memory.wanted()
-    before = installed.switch(byte, guard)
+    before = installed.switch(byte, guard, waits=waits)
     try:
         yield
     finally:
         installed.switch_back(before)
+
+
+def settle() -> None:
+    """Poison what has waited for it and was not touched meanwhile."""
+    installed = memory.allocator()
+    if installed is not None:
+        installed.settle()
 
 
 @contextmanager

@@ -125,6 +125,24 @@ def guard_of(name):
 
 
 @needs_compiler
+@pytest.mark.parametrize("guards", ["cheap", "full"])
+def test_a_large_output_is_poisoned_though_its_memory_waits_for_that(case, guards):
+    def make():
+        return torch.randn(1 << 24), torch.empty(1 << 24)
+
+    def half_written(x, out):
+        torch.mul(x[: 1 << 23], 2, out=out[: 1 << 23])
+
+    def check(_, x, out):
+        checkAllclose(x * 2, out, msg="op")
+
+    event = case.run(half_written, make, guards, check=check)
+    assert event["status"] == "failed"
+    assert "8388608 of 16777216" in str(event)
+    assert ("poison" in case.guards) is (guards == "full")
+
+
+@needs_compiler
 @pytest.mark.parametrize("mode", ["check", "run"])
 @pytest.mark.parametrize("name", DECLARABLE)
 def test_what_can_be_declared_fails_under_full_guards_unless_it_is(case, name, mode):

@@ -130,11 +130,29 @@ class GuardedBlocks {
     return data;
   }
 
+  // Remembers that pages of a block that were never touched are to hold `byte`.
+  void owe(char* data, int byte) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    owed_.push_back({data, byte});
+  }
+
+  // Calls `fill(data, nbytes, byte)` for each block that is alive and owes something.
+  template <class Fill>
+  void settle(Fill fill) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Owed& each : std::exchange(owed_, {})) {
+      fill(each.data, blocks_.at(each.data).nbytes(), each.byte);
+    }
+  }
+
   // False where there is no such block.
   bool release(void* data) {
     std::unique_lock<std::mutex> lock(mutex_);
     auto node = blocks_.extract(data);
     if (node.empty()) return false;
+    owed_.erase(std::remove_if(owed_.begin(), owed_.end(),
+                               [data](const Owed& each) { return each.data == data; }),
+                owed_.end());
     Block& block = node.mapped();
     live_bytes_[block.is_paged()] -= block.nbytes();
     block.check([this](const Damage& damage) { note(damage); });
@@ -181,6 +199,11 @@ class GuardedBlocks {
   // A kernel that damages every block of a long run shall not fill memory with the news of it.
   static constexpr size_t kMostDamages = 1024;
 
+  struct Owed {
+    char* data;
+    int byte;
+  };
+
   void note(const Damage& damage) {
     if (damages_.size() < kMostDamages) damages_.push_back(damage);
   }
@@ -188,6 +211,7 @@ class GuardedBlocks {
   std::mutex mutex_;
   std::unordered_map<const void*, Block> blocks_;
   std::vector<Damage> damages_;
+  std::vector<Owed> owed_;
   uint64_t live_bytes_[2] = {0, 0};
 };
 
