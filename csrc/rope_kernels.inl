@@ -83,7 +83,7 @@ template <bool kAhead, class T, class Made>
 OPTEST_INLINE void turn_neox(T* head, const float* cos, const float* sin, int64_t half,
                              const Made& made) {
   for_vectors(0, half, [=](auto whole, int64_t i, int64_t n) OPTEST_LAMBDA {
-    if constexpr (kAhead) ask_for_lines<2>(head + 2 * i);
+    if constexpr (kAhead) ask_for_stream<2>(head + 2 * i);
     const F a = made(load_first<whole>(head + i, n), i);
     const F b = made(load_first<whole>(head + half + i, n), half + i);
     const F c = load(cos + i);
@@ -97,7 +97,7 @@ template <bool kAhead, class T, class Made>
 OPTEST_INLINE void turn_gptj(T* head, const float* cos, const float* sin, int64_t rotary,
                              const Made& made) {
   for_vectors(0, rotary, [=](auto whole, int64_t i, int64_t n) OPTEST_LAMBDA {
-    if constexpr (kAhead) ask_for_lines<2>(head + i);
+    if constexpr (kAhead) ask_for_stream<2>(head + i);
     const F v = made(load_first<whole>(head + i, n), i);
     const F turned = fma(v, load(cos + i), neighbours(v) * load(sin + i));
     store_first<whole>(head + i, turned, n);
@@ -131,7 +131,7 @@ OPTEST_INLINE float squares_of(const T* head, int64_t size) {
   F b{};
   int64_t i = 0;
   for (; i + kPair <= size; i += kPair) {
-    ask_for_lines<2>(head + i);
+    ask_for_stream<2>(head + i);
     const Pair v = load_pair(head + i);
     a = fma(v.a, v.a, a);
     b = fma(v.b, v.b, b);

@@ -9,9 +9,6 @@
 // uniform times all of it; -1 where there is no token. logits [m, n] bf16, fp16 or fp32 without NaN, rows
 // of any stride; top_k [m] int32, top_p, min_p, uniform [m] fp32, tokens [m] int32.
 
-#include <functional>
-#include <vector>
-
 #include "optest/parallel.h"
 #include "optest/sampling_row.h"
 #include "optest/tensor.h"
@@ -55,7 +52,7 @@ void sampling(Tensor tokens, Tensor logits, Tensor top_k, Tensor top_p, Tensor m
     Scratch scratch;
     for (int64_t i = begin; i < end; ++i) {
       const Limits limits{ks[i], top_ps[i], min_ps[i], uniforms[i]};
-      out[i] = n == 0 ? -1 : static_cast<int32_t>(kernel(rows.row(i), n, limits, scratch));
+      out[i] = n == 0 ? -1 : static_cast<int32_t>(kernel(rows.row(i), n, limits, &scratch));
     }
   });
 }

@@ -4,10 +4,8 @@
 //
 // scores [m, n] bf16, fp16 or fp32, rows of any stride; lengths [m] int32, 0 to n; ids [m, k] int32.
 
-#include <functional>
-#include <vector>
-
 #include "optest/parallel.h"
+#include "optest/picked_room.h"
 #include "optest/tensor.h"
 #include "optest/types.h"
 
@@ -49,11 +47,10 @@ void topk_per_row(Tensor ids, Tensor scores, Tensor lengths) {
   const int64_t k = ids.size(1);
   if (k == 0) return;
   int32_t* const out = static_cast<int32_t*>(ids.data_ptr());
-  const auto room = static_cast<size_t>(OPTEST_SELECT(best_room)(k));
   parallel_rows(m, rows.row_bytes() + 8 * k, [&](int64_t begin, int64_t end) {
-    std::vector<uint64_t> kept(room);
+    PickedRoom room;
     for (int64_t i = begin; i < end; ++i) {
-      kernel(rows.row(i), length[i], k, kept.data(), out + i * k);
+      kernel(rows.row(i), length[i], k, &room, out + i * k);
     }
   });
 }

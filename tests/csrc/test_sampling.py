@@ -49,6 +49,39 @@ def test_a_flat_distribution_takes_more_than_the_first_look(ops, top_p):
     assert_drawn(ops, torch.zeros(2, 4000), 0, top_p + 1 / 8000, 0.0)
 
 
+# Sums of 1024 tokens are brought to one scale; where 1/4096 weighs too much, less is looked at.
+ORDERS = {
+    "rising": lambda: torch.arange(9000.0).repeat(2, 1) / 1500,
+    "falling": lambda: -torch.arange(9000.0).repeat(2, 1) / 1500,
+    "late": lambda: torch.cat([torch.randn(2, 8000), torch.randn(2, 1001) + 9], -1),
+    "far below one": lambda: torch.randn(2, 9000).index_fill_(1, torch.tensor([77]), 10.0),
+    "masked at first": lambda: torch.cat(
+        [torch.full((2, 3000), -torch.inf), torch.randn(2, 99)], -1
+    ),
+    "large": lambda: torch.randn(2, 9000) * 3 + 5000,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("top_p", "min_p"),
+    [(1.0, 0.0), (0.6, 0.0), (0.999, 0.0), (0.99999, 0.0), (1.0, 0.5), (0.9, 0.1)],
+)
+def test_where_the_likely_tokens_stand(ops, order, top_p, min_p):
+    assert_drawn(ops, ORDERS[order](), 0, top_p, min_p)
+    assert_drawn(ops, ORDERS[order](), 500, top_p, min_p)
+
+
+def test_only_equals_of_the_best_are_left_by_a_min_p_of_one(ops):
+    logits = torch.randn(1, 3000) - 10
+    logits[0, [5, 2000]] = 3.3
+    limits = torch.zeros(1).int(), torch.ones(1), torch.ones(1)
+    for uniform, want in ((0.0, 5), (0.49, 5), (0.51, 2000), (0.9999, 2000)):
+        tokens = torch.zeros(1, dtype=torch.int32)
+        ops.sampling(tokens, logits, *limits, torch.tensor([uniform]))
+        assert tokens.item() == want
+
+
 def test_masked_tokens_are_never_drawn(ops):
     logits = torch.full((1, 40), -torch.inf)
     logits[0, 30], logits[0, 35] = 2.0, 2.0

@@ -50,7 +50,7 @@ def test_orders_that_keep_much_or_nothing(ops, order):
 N, K = 9001, 500
 
 
-@pytest.mark.parametrize("largest", ["seen", "unseen", "few", "equal", "rising"])
+@pytest.mark.parametrize("largest", ["seen", "unseen", "few", "equal", "zeros", "rising"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_sample_that_misleads(ops, dtype, largest):
     """A first threshold under which too few or too many are, or that is the k-th score itself."""
@@ -60,6 +60,7 @@ def test_a_sample_that_misleads(ops, dtype, largest):
         "unseen": torch.randn(N) + 100.0 * (at % 1024 >= 64),
         "few": (at % 1024 < 16) * torch.rand(N),
         "equal": (at % 18 == 0).float(),
+        "zeros": torch.where(at % 9 == 0, (at % 5 - 2.0) * 0.0, -1.0 - torch.rand(N)),
         "rising": at / 64,
     }[largest].to(dtype)
     assert_topk(ops, scores.repeat(2, 1), [N, N - 5], K)

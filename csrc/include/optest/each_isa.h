@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "optest/isa.h"
+#include "optest/vendor.h"
 
 #if defined(OPTEST_X86)
 #include <immintrin.h>

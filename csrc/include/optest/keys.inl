@@ -70,7 +70,9 @@ OPTEST_INLINE int64_t first_largest(const int32_t* keys, int64_t vectors) {
 // Calls body(lanes, first) for the vectors of `n` elements: `lanes` of them from `first` on.
 template <class Body>
 OPTEST_INLINE void each_vector(int64_t n, const Body& body) {
-  for (int64_t i = 0; i < n; i += kLanes) body(n - i < kLanes ? n - i : kLanes, i);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(int64_t{kLanes}, i);
+  if (i < n) body(n - i, i);
 }
 
 // e^(w - largest) of k numbers, in place; returns the sum.

@@ -1,6 +1,8 @@
 // What the kernels of sampling_kernels.inl take.
 #pragma once
 
+#include "optest/picked_room.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -14,11 +16,14 @@ struct Limits {
   double uniform;
 };
 
-// Room for the best of a row, for their weights and for sums of a row's, kept from row to row.
+// Room for what is picked from a row, for its weights and for sums of a row's, kept from row to row.
 struct Scratch {
-  std::vector<uint64_t> kept;
-  std::vector<float> weights;
+  PickedRoom picked;
+  Raw<uint64_t> vectors;
+  Raw<float> weights;
+  Raw<float> some;  // of the weights
   std::vector<double> runs;
+  std::vector<float> scales;
 };
 
 }  // namespace optest

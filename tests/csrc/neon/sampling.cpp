@@ -86,7 +86,7 @@ void check_row(T) {
       const Ranking all = ranked(x, limits);
       const int64_t want = all.kept < 0 ? -1 : drawn(all, limits.uniform);
       optest::Scratch scratch;
-      const int64_t got = neon::sample_row<T>(x.data(), n, limits, scratch);
+      const int64_t got = neon::sample_row<T>(x.data(), n, limits, &scratch);
       drawn_ones += 1;
       left_out += want < 0;
       if (want >= 0) verdict.equal("token", got, want);

@@ -1,6 +1,7 @@
 // The k largest of rows against a sort: of equal numbers the first, NaN above all.
 
 #include "check.h"
+#include "optest/picked_room.h"
 
 #define OPTEST_KERNELS "../../topk_kernels.inl"
 #include "optest/each_isa.h"
@@ -43,9 +44,9 @@ Room<T> scores(Random& random, int64_t n, Kind kind) {
 
 template <class T>
 void check_row(Verdict& verdict, const Room<T>& x, int64_t n, int64_t k) {
-  Room<uint64_t> room(neon::best_room(k));
+  optest::PickedRoom room;
   Room<int32_t> ids(k);
-  neon::topk_row<T>(x.data(), n, k, room.data(), ids.data());
+  neon::topk_row<T>(x.data(), n, k, &room, ids.data());
   if (n <= k) {
     for (int64_t j = 0; j < k; ++j) {
       verdict.equal("ids of a short row", ids[j], j < n ? static_cast<int32_t>(j) : -1);
@@ -73,11 +74,22 @@ void check_topk(T) {
 }
 
 void check_lanes() {
-  Verdict verdict("lanes_above, first_largest");
+  Verdict verdict("lanes, first_largest");
   for (int bits = 0; bits < 16; ++bits) {
     int32_t lanes[4];
     for (int i = 0; i < 4; ++i) lanes[i] = bits >> i & 1 ? -6 : -7;
-    verdict.equal("lanes_above", neon::lanes_above(neon::load_raw<neon::I>(lanes), -7), bits);
+    const neon::I keys = neon::load_raw<neon::I>(lanes);
+    verdict.equal("lanes_above keys", neon::lanes_above(keys, -7), bits);
+    const neon::F values = __builtin_convertvector(keys, neon::F);
+    verdict.equal("lanes_above values", neon::lanes_above(values, -7.0f), bits);
+    verdict.equal("lanes_above NaN", neon::lanes_above(values, std::nanf("")), 15);
+    const neon::F kept = neon::only(values, static_cast<uint32_t>(bits));
+    int32_t packed[8] = {};
+    neon::pack(packed, keys, static_cast<uint32_t>(bits));
+    for (int i = 0, at = 0; i < 4; ++i) {
+      verdict.equal("only", kept[i], bits >> i & 1 ? -6.0f : 0.0f);
+      if (bits >> i & 1) verdict.equal("pack", packed[at++], lanes[i]);
+    }
   }
   int32_t keys[64];
   for (int at = 0; at < 64; ++at) {
