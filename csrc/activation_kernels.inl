@@ -31,14 +31,15 @@ OPTEST_INLINE F reciprocal_for(F value) {
 }
 
 #if defined(OPTEST_ISA_AVX512)
-// 2^x to 4e-6 of it, and what rounds off x; x may be any number. The machine takes the fraction of x and
-// scales by the rest.
-OPTEST_INLINE F power_of_two(F x) {
-  static constexpr float kPolynomial[] = {1.00000349f, 0.692972922f, 0.241604357f, 0.0517449978f,
-                                          0.0136703095f};
+// 2^x in the lanes that count and 0 in the others, by a polynomial for 2^f, f from 0 to 1: as exact as that
+// is, and what rounds off x, which may be any number. The machine takes the fraction of x and scales by the
+// rest.
+template <int kTerms>
+OPTEST_INLINE F power_of_two(F x, const float (&of_fraction)[kTerms], __mmask16 counts = 0xffff) {
   constexpr int kBelow = 1;  // rounding down, to no bits after the point
   const F fraction = (F)_mm512_reduce_ps((__m512)x, kBelow);
-  return (F)_mm512_scalef_ps((__m512)polynomial(fraction, kPolynomial), (__m512)x);
+  const F power = polynomial(fraction, of_fraction);
+  return (F)_mm512_maskz_scalef_ps(counts, (__m512)power, (__m512)x);
 }
 #endif
 
@@ -47,7 +48,9 @@ OPTEST_INLINE F power_of_two(F x) {
 template <class T>
 OPTEST_INLINE F exponential(F x) {
 #if defined(OPTEST_ISA_AVX512)
-  if constexpr (!kFine<T>) return power_of_two(x * 1.44269504f);
+  static constexpr float kOfFraction[] = {1.00000349f, 0.692972922f, 0.241604357f, 0.0517449978f,
+                                          0.0136703095f};  // to 4e-6
+  if constexpr (!kFine<T>) return power_of_two(x * 1.44269504f, kOfFraction);
 #endif
   static constexpr float kPolynomial[] = {1.0f,           1.00000004f,    0.500000005f, 0.166664145f,
                                           0.0416663516f, 0.0083752102f, 0.00139412131f};

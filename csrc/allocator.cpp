@@ -78,21 +78,17 @@ void fill(char* data, int byte, size_t nbytes) {
   if (other.joinable()) other.join();
 }
 
-// Fills the pages that exist; the others are owed.
-void fill_touched(char* data, int byte, size_t nbytes) {
-  bool owes = false;
+// Fills the pages that exist, or those that do not; returns whether there are others.
+bool fill_pages(char* data, int byte, size_t nbytes, bool existing) {
+  bool others = false;
   PageMap().runs(data, nbytes, [&](char* run, size_t size, bool touched) {
-    if (touched) fill(run, byte, size);
-    owes = owes || !touched;
+    if (touched == existing) {
+      fill(run, byte, size);
+    } else {
+      others = true;
+    }
   });
-  if (owes) blocks().owe(data, byte);
-}
-
-// Fills the pages that still do not exist; what was written meanwhile is left alone.
-void fill_untouched(char* data, size_t nbytes, int byte) {
-  PageMap().runs(data, nbytes, [&](char* run, size_t size, bool touched) {
-    if (!touched) fill(run, byte, size);
-  });
+  return others;
 }
 
 // Frees what this allocator handed out, guarded or not.
@@ -127,7 +123,11 @@ class GuardingAllocator final : public c10::Allocator {
     char* const data = static_cast<char*>(memory.get());
     // Only what is guarded is known to be alive when it is asked for.
     const bool waits = now.waits() && is_guarded && nbytes >= kLarge;
-    (waits ? fill_touched : fill)(data, now.poison(), nbytes);
+    if (!waits) {
+      fill(data, now.poison(), nbytes);
+    } else if (fill_pages(data, now.poison(), nbytes, /*existing=*/true)) {
+      blocks().owe(data, now.poison());
+    }
     return memory;
   }
 
@@ -201,9 +201,11 @@ OPTEST_EXPORT uint32_t optest_allocator_switch(uint32_t word) {
   return optest::switches.exchange(word, std::memory_order_relaxed);
 }
 
-// Fills what has waited (see Switches).
+// Fills what has waited (see Switches); what was written meanwhile is left alone.
 OPTEST_EXPORT void optest_allocator_settle() {
-  optest::blocks().settle(optest::fill_untouched);
+  optest::blocks().settle([](char* data, int byte, size_t nbytes) {
+    optest::fill_pages(data, byte, nbytes, /*existing=*/false);
+  });
 }
 
 OPTEST_EXPORT int optest_guard_pages_exist() {

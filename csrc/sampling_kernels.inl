@@ -7,23 +7,22 @@
 // -infinity too.
 OPTEST_INLINE F exponential_of_negative(F x) {
 #if defined(OPTEST_ISA_AVX512)
-  // 2^f for f from 0 to 1, exact at 0.
-  static constexpr float kPolynomial[] = {1.0f,          0.693151295f,  0.240164444f,
+  // Exact for 1.
+  static constexpr float kOfFraction[] = {1.0f,          0.693151295f,  0.240164444f,
                                           0.0557999127f, 0.00901702978f, 0.00186713017f};
-  constexpr int kBelow = 1;  // rounding down, to no bits after the point
-  const F power = x * 1.44269504f;
-  const F fraction = (F)_mm512_reduce_ps((__m512)power, kBelow);
   const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.0f), _CMP_GT_OQ);
-  const F value = polynomial(fraction, kPolynomial);
-  return (F)_mm512_maskz_scalef_ps(counts, (__m512)value, (__m512)power);
+  return power_of_two(x * 1.44269504f, kOfFraction, counts);
 #else
   return choose(x > -87.0f, exponential<float>(x), F{});
 #endif
 }
 
+OPTEST_INLINE F weights_of(F logits, int64_t lanes, float largest) {
+  return first_lanes(exponential_of_negative(logits - largest), lanes);
+}
 template <class T>
 OPTEST_INLINE F weights_at(const T* x, int64_t lanes, float largest) {
-  return first_lanes(exponential_of_negative(load_lanes(x, lanes) - largest), lanes);
+  return weights_of(load_lanes(x, lanes), lanes, largest);
 }
 
 template <class T, bool kFromMemory>
@@ -80,8 +79,13 @@ inline float limit_of(float largest, double least) {
 
 // Vectors of a row that hold something to be picked, and which of their lanes; to note one takes no branch.
 struct Noted {
-  uint64_t* vectors;
+  uint64_t* vectors = nullptr;
   int64_t count = 0;
+
+  Noted() = default;
+  // Of a row of n. What is no vector to be noted is written too, behind the others.
+  Noted(Scratch* scratch, int64_t n)
+      : vectors(scratch->vectors.provide(static_cast<size_t>(n / kLanes + 2))) {}
 
   OPTEST_INLINE void note(int64_t i, uint32_t lanes) {
     vectors[count] = static_cast<uint64_t>(i) << 32 | lanes;
@@ -105,7 +109,7 @@ struct Noted {
 // The logits above a limit.
 template <class T>
 Picked picked_above(const T* x, int64_t n, float limit, Scratch* scratch) {
-  Noted noted{scratch->vectors.provide(static_cast<size_t>(n / kLanes + 2))};
+  Noted noted(scratch, n);
   constexpr int64_t step = 4 * kLanes;
   int64_t begin = 0;
   for (; begin + step <= n; begin += step) {
@@ -149,7 +153,7 @@ Weighed weighed(const T* x, int64_t n, double least, Noted* noted, Scratch* scra
       if (i % kPair == 0) ask_for_stream<4>(run + i);
       const F some = load_lanes(run + i, lanes);
       if (kNotes) now.note(begin + i, lanes_above(some, limit) & lanes_up_to(lanes));
-      sum += first_lanes(exponential_of_negative(some - largest), lanes);
+      sum += weights_of(some, lanes, largest);
     });
     runs.push_back(static_cast<double>(sum_of(sum)));
     scales.push_back(largest);
@@ -249,13 +253,13 @@ struct Drawn {
     });
   }
 
-  OPTEST_INLINE F at(int64_t lanes, int64_t i) const {
+  // Weights, as sum_of_weights and place_of ask for them.
+  OPTEST_INLINE F operator()(int64_t lanes, int64_t i) const {
     return first_lanes(load(weights + i), lanes);
   }
 
   double sum(std::vector<double>& runs) const {
-    return sum_of_weights(
-        [this](int64_t lanes, int64_t i) OPTEST_LAMBDA { return at(lanes, i); }, picked.count, runs);
+    return sum_of_weights(*this, picked.count, runs);
   }
 
   // Leaves the fewest of the best that sum to `target`; what is not among them weighs nothing.
@@ -278,8 +282,7 @@ struct Drawn {
 
   int64_t token(double uniform, std::vector<double>& runs) const {
     const double target = uniform * sum(runs);
-    const auto weights_of = [this](int64_t lanes, int64_t i) OPTEST_LAMBDA { return at(lanes, i); };
-    return picked.columns[place_of(weights_of, picked.count, target, runs)];
+    return picked.columns[place_of(*this, picked.count, target, runs)];
   }
 };
 
@@ -294,7 +297,7 @@ inline double least_of_nucleus(double top_p, double total, int64_t n) {
 template <class T>
 Drawn nucleus(const T* x, int64_t n, double top_p, Scratch* scratch) {
   constexpr double few = 1.0 / 4096;  // mostly enough, and mostly met by few
-  Noted noted{scratch->vectors.provide(static_cast<size_t>(n / kLanes + 2))};
+  Noted noted(scratch, n);
   const Weighed row = weighed<true>(x, n, few, &noted, scratch);
   const double target = top_p * row.total;
   Drawn drawn(noted.of(x, n, &scratch->picked), row.largest, scratch);

@@ -136,12 +136,12 @@ class GuardedBlocks {
     owed_.push_back({data, byte});
   }
 
-  // Calls `fill(data, nbytes, byte)` for each block that is alive and owes something.
+  // Calls `fill(data, byte, nbytes)` for each block that is alive and owes something.
   template <class Fill>
   void settle(Fill fill) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Owed& each : std::exchange(owed_, {})) {
-      fill(each.data, blocks_.at(each.data).nbytes(), each.byte);
+      fill(each.data, each.byte, blocks_.at(each.data).nbytes());
     }
   }
 

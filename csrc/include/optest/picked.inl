@@ -146,10 +146,13 @@ struct Picked {
     room = in->keys.provide(each);
   }
 
-  OPTEST_INLINE void add(F some, int64_t column, uint32_t lanes) {
+  OPTEST_INLINE void add(F some, I at, uint32_t lanes) {
     pack(values + count, some, lanes);
-    pack(columns + count, lane_numbers() + static_cast<int32_t>(column), lanes);
+    pack(columns + count, at, lanes);
     count += __builtin_popcount(lanes);
+  }
+  OPTEST_INLINE void add(F some, int64_t column, uint32_t lanes) {
+    add(some, lane_numbers() + static_cast<int32_t>(column), lanes);
   }
 
   int32_t* keys() const {
@@ -167,10 +170,7 @@ struct Picked {
     count = 0;
     each_vector(before, [&](int64_t lanes, int64_t i) OPTEST_LAMBDA {
       const F some = load(values + i);
-      const uint32_t those = left.of(key_of(some), lanes);
-      pack(values + count, some, those);
-      pack(columns + count, load_raw<I>(columns + i), those);
-      count += __builtin_popcount(those);
+      add(some, load_raw<I>(columns + i), left.of(key_of(some), lanes));
     });
     return last;
   }
