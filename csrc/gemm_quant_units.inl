@@ -176,17 +176,18 @@ struct WidenFp8 {
 
   static constexpr int64_t kPackedBlock = kBlockBytes;
 
-  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
+  struct Shared {};
+  OPTEST_VBMI Shared shared(const uint8_t*) const { return {}; }
+
+  OPTEST_VBMI void four(const uint8_t* w, Shared, int at, __m512i (&pairs)[2]) const {
     const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
-    for (int at = 0; at < kTile; ++at, w += 64, wide += 128) {
-      const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(w), halves);
-      const __m512i low = _mm512_permutex2var_epi8(low_first, codes, low_second);
-      const __m512i high =
-          _mm512_or_si512(_mm512_permutex2var_epi8(high_first, codes, high_second),
-                          _mm512_and_si512(codes, sign));
-      _mm512_store_si512(wide, _mm512_unpacklo_epi8(low, high));
-      _mm512_store_si512(wide + 64, _mm512_unpackhi_epi8(low, high));
-    }
+    const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(w + at * 64), halves);
+    const __m512i low = _mm512_permutex2var_epi8(low_first, codes, low_second);
+    constexpr int kFirstOrBoth = 0xf8;  // a | (b & c)
+    const __m512i high = _mm512_ternarylogic_epi64(
+        _mm512_permutex2var_epi8(high_first, codes, high_second), codes, sign, kFirstOrBoth);
+    pairs[0] = _mm512_unpacklo_epi8(low, high);
+    pairs[1] = _mm512_unpackhi_epi8(low, high);
   }
 };
 

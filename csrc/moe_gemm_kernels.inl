@@ -112,10 +112,12 @@ struct Bf16Rows {
 struct KeepBf16 {
   static constexpr int64_t kPackedBlock = kBf16Block;
 
-  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t*, char* wide) const {
-    for (int64_t i = 0; i < kPackedBlock; i += 64) {
-      _mm512_store_si512(wide + i, _mm512_loadu_si512(w + i));
-    }
+  struct Shared {};
+  OPTEST_VBMI Shared shared(const uint8_t*) const { return {}; }
+
+  OPTEST_VBMI void four(const uint8_t* w, Shared, int at, __m512i (&pairs)[2]) const {
+    pairs[0] = _mm512_loadu_si512(w + at * 128);
+    pairs[1] = _mm512_loadu_si512(w + at * 128 + 64);
   }
 };
 

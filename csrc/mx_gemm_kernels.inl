@@ -125,46 +125,43 @@ struct WidenMxfp4 {
     numbers = _mm512_load_si512(table);
   }
 
-  OPTEST_VBMI void operator()(const uint8_t* w, const uint8_t* scales, char* wide) const {
-    for (int half = 0; half < 2; ++half, w += kMxPackedBlock / 2, wide += kBlockBytes) {
-      const __m128i powers =
-          _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + half * kMxScales));
-      // 0 and 1 lie below bf16's normal numbers with some codes, 253 and on beyond its largest.
-      const __m128i moved = _mm_sub_epi8(powers, _mm_set1_epi8(2));
-      if (_mm_cmpgt_epu8_mask(moved, _mm_set1_epi8(static_cast<char>(250))) == 0) {
-        ordinary(w, powers, wide);
-      } else {
-        any(w, scales + half * kMxScales, wide);
-      }
+  struct Shared {
+    const uint8_t* scales;
+    __m512i added;  // to the bits of both numbers of a pair
+    bool ordinary;  // nothing becomes too small or too large by its power
+  };
+
+  OPTEST_VBMI Shared shared(const uint8_t* scales) const {
+    const __m128i powers = _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales));
+    const __m512i wide = _mm512_sub_epi32(_mm512_cvtepu8_epi32(powers), _mm512_set1_epi32(127));
+    const __m512i shifted = _mm512_and_si512(_mm512_slli_epi32(wide, 7), _mm512_set1_epi32(0xffff));
+    // 0 and 1 lie below bf16's normal numbers with some codes, 253 and on beyond its largest.
+    const __m128i moved = _mm_sub_epi8(powers, _mm_set1_epi8(2));
+    const bool ordinary =
+        _mm_cmpgt_epu8_mask(moved, _mm_set1_epi8(static_cast<char>(250))) == 0;
+    return {scales, _mm512_or_si512(shifted, _mm512_slli_epi32(shifted, 16)), ordinary};
+  }
+
+  OPTEST_VBMI void four(const uint8_t* w, const Shared& by, int at, __m512i (&pairs)[2]) const {
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const U bytes = load_bytes(w + (2 * at + i) * kTile);
+      pairs[i] = by.ordinary ? ordinary(bytes, by) : any(bytes, by);
     }
   }
 
-  OPTEST_VBMI void ordinary(const uint8_t* w, __m128i powers, char* wide) const {
-    const __m512i wide_powers =
-        _mm512_sub_epi32(_mm512_cvtepu8_epi32(powers), _mm512_set1_epi32(127));
-    const __m512i shifted = _mm512_and_si512(_mm512_slli_epi32(wide_powers, 7),
-                                             _mm512_set1_epi32(0xffff));
-    const __m512i added = _mm512_or_si512(shifted, _mm512_slli_epi32(shifted, 16));
-    const __m512i nibbles = _mm512_set1_epi32(0x000f000f);
-    const __m512i sizes = _mm512_set1_epi16(7);
-    for (int pair = 0; pair < kTile; ++pair) {
-      const __m512i bytes = (__m512i)load_bytes(w + pair * kTile);
-      const __m512i codes =
-          _mm512_and_si512(_mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12)), nibbles);
-      const __m512i found = _mm512_permutexvar_epi16(codes, numbers);
-      const __mmask32 some = _mm512_test_epi16_mask(codes, sizes);
-      _mm512_store_si512(wide + pair * 64, _mm512_mask_add_epi16(found, some, found, added));
-    }
+  OPTEST_VBMI __m512i ordinary(U bytes, const Shared& by) const {
+    const __m512i codes = (__m512i)((bytes | bytes << 12) & 0x000f000fu);
+    const __m512i found = _mm512_permutexvar_epi16(codes, numbers);
+    const __mmask32 some = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(7));
+    return _mm512_mask_add_epi16(found, some, found, by.added);
   }
 
-  OPTEST_VBMI void any(const uint8_t* w, const uint8_t* scales, char* wide) const {
-    const F power = power_of(load_bytes(scales));
-    for (int pair = 0; pair < kTile; ++pair) {
-      const U codes = load_bytes(w + pair * kTile);
-      const U first = (U)(decode_e2m1(codes & 15u) * power);
-      const U second = (U)(decode_e2m1(codes >> 4) * power);
-      store_raw(wide + pair * 64, first >> 16 | (second & 0xffff0000u));
-    }
+  OPTEST_VBMI __m512i any(U bytes, const Shared& by) const {
+    const F power = power_of(load_bytes(by.scales));
+    const U first = (U)(decode_e2m1(bytes & 15u) * power);
+    const U second = (U)(decode_e2m1(bytes >> 4) * power);
+    return (__m512i)(first >> 16 | (second & 0xffff0000u));
   }
 };
 

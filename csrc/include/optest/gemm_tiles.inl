@@ -10,19 +10,34 @@
 // ---- weights as bf16 ------------------------------------------------------------------------------
 
 // Both units below take x as two tiles of bf16 a block, 16 rows of 32 k, and weights as `Widen` makes them:
-// [2 k][16 columns][k of 2].
+// [2 k][16 columns][k of 2]. It widens four k of all columns at a time, by what 32 k share.
 inline constexpr int64_t kBf16Block = 2 * kBlockBytes;
+inline constexpr int kFours = 8;  // of 32 k
+
+template <class Widen>
+OPTEST_VBMI OPTEST_INLINE void ask_for_blocks(const uint8_t* w) {
+  for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
+    __builtin_prefetch(w + 4 * Widen::kPackedBlock + line);
+  }
+}
 
 // Block b of each panel, and a look ahead at those that follow.
 template <class Widen>
 OPTEST_VBMI OPTEST_INLINE void widen_block(const Piece& piece, const Widen& widen, int64_t b) {
   for (int64_t p = 0; p < piece.panels; ++p) {
-    const uint8_t* const w = piece.w + p * piece.w_panel + b * Widen::kPackedBlock;
-    for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
-      __builtin_prefetch(w + 4 * Widen::kPackedBlock + line);
+    const uint8_t* w = piece.w + p * piece.w_panel + b * Widen::kPackedBlock;
+    const uint8_t* powers = piece.w_powers + p * piece.w_powers_panel + b * kScalesPerBlock;
+    char* wide = piece.wide + p * piece.wide_panel + b * kBf16Block;
+    ask_for_blocks<Widen>(w);
+    for (int half = 0; half < 2; ++half, w += Widen::kPackedBlock / 2, powers += kTile) {
+      const auto shared = widen.shared(powers);
+      for (int at = 0; at < kFours; ++at, wide += 128) {
+        __m512i pairs[2];
+        widen.four(w, shared, at, pairs);
+        _mm512_store_si512(wide, pairs[0]);
+        _mm512_store_si512(wide + 64, pairs[1]);
+      }
     }
-    widen(w, piece.w_powers + p * piece.w_powers_panel + b * kScalesPerBlock,
-          piece.wide + p * piece.wide_panel + b * kBf16Block);
   }
 }
 
@@ -73,14 +88,69 @@ OPTEST_BF16 inline void pair_rows(const char* x, const char* w, int64_t w_panel,
 template <int kPanels>
 OPTEST_BF16 inline void pair_tile(const char* x, const char* w, int64_t w_panel, int64_t blocks,
                                   int64_t rows, float* sums, bool resume) {
-  if (rows <= 2) return pair_rows<2, kPanels>(x, w, w_panel, blocks, sums, resume);
   for (int64_t r = 0; r < rows; r += 8) {
     pair_rows<8, kPanels>(x + r * 64, w, w_panel, blocks, sums + r * kTile, resume);
   }
 }
 
+// One panel by so few rows that its weights are widened where they are multiplied. Of few rows each has two
+// sums, as one product waits for the other.
+template <class Widen, int kRows>
+OPTEST_BF16 inline void pair_straight(const Piece& piece, int64_t panel) {
+  constexpr int kSums = kRows > 8 ? 1 : 2;
+  const Widen widen;
+  const uint8_t* w = piece.w + panel * piece.w_panel;
+  const uint8_t* powers = piece.w_powers + panel * piece.w_powers_panel;
+  const char* x = piece.x;
+  float* const sums = static_cast<float*>(piece.sums) + panel * kTileSums;
+  __m512 total[kRows][kSums];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    total[r][kSums - 1] = _mm512_setzero_ps();
+    total[r][0] = piece.resume ? _mm512_loadu_ps(sums + r * kTile) : _mm512_setzero_ps();
+  }
+  for (int64_t half = 0; half < 2 * piece.blocks; ++half, x += kBlockBytes, powers += kTile) {
+    if (half % 2 == 0) ask_for_blocks<Widen>(w);
+    const auto shared = widen.shared(powers);
+    for (int at = 0; at < kFours; ++at) {
+      __m512i pairs[2];
+      widen.four(w, shared, at, pairs);
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          int pair;
+          std::memcpy(&pair, x + r * 64 + at * 8 + i * 4, sizeof pair);
+          total[r][i % kSums] = _mm512_dpbf16_ps(
+              total[r][i % kSums], (__m512bh)_mm512_set1_epi32(pair), (__m512bh)pairs[i]);
+        }
+      }
+    }
+    w += Widen::kPackedBlock / 2;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const __m512 all =
+        kSums == 1 ? total[r][0] : _mm512_add_ps(total[r][0], total[r][kSums - 1]);
+    _mm512_storeu_ps(sums + r * kTile, all);
+  }
+}
+
+template <class Widen>
+OPTEST_BF16 inline void pair_straight(const Piece& piece) {
+  for (int64_t p = 0; p < piece.panels; ++p) {
+    if (piece.rows <= 1) pair_straight<Widen, 1>(piece, p);
+    else if (piece.rows <= 2) pair_straight<Widen, 2>(piece, p);
+    else if (piece.rows <= 4) pair_straight<Widen, 4>(piece, p);
+    else if (piece.rows <= 8) pair_straight<Widen, 8>(piece, p);
+    else pair_straight<Widen, 16>(piece, p);
+  }
+}
+
 template <class Widen>
 OPTEST_BF16 inline void pair_bf16_dot(const Piece& piece) {
+  // Weights that no other rows follow for are multiplied at once.
+  if (piece.first_use && piece.rows <= kTile) return pair_straight<Widen>(piece);
   const Widen widen;
   const int64_t some = piece.first_use ? 1 : piece.blocks;  // each is multiplied where it was widened
   for (int64_t b = 0; b < piece.blocks; b += some) {
