@@ -175,6 +175,7 @@ struct WidenFp8 {
   }
 
   static constexpr int64_t kPackedBlock = kBlockBytes;
+  static constexpr int64_t kPowers = 0;
 
   struct Shared {};
   OPTEST_VBMI Shared shared(const uint8_t*) const { return {}; }

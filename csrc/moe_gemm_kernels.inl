@@ -111,6 +111,7 @@ struct Bf16Rows {
 // Packed as the tiles want them: copied side by side, so that one loop does for all weights.
 struct KeepBf16 {
   static constexpr int64_t kPackedBlock = kBf16Block;
+  static constexpr int64_t kPowers = 0;
 
   struct Shared {};
   OPTEST_VBMI Shared shared(const uint8_t*) const { return {}; }

@@ -111,19 +111,27 @@ inline void pack_mx_bf16(const void* x, int64_t row_bytes, int64_t rows, int64_t
   }
 }
 
+// bf16 of the 16 codes, twice.
+struct alignas(64) Bf16OfE2m1 {
+  uint16_t bits[32]{};
+
+  constexpr Bf16OfE2m1() {
+    constexpr uint16_t sizes[] = {0, 0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0};
+    for (int code = 0; code < 32; ++code) {
+      bits[code] = static_cast<uint16_t>(sizes[code % 8] | (code & 8) << 12);
+    }
+  }
+};
+inline constexpr Bf16OfE2m1 kBf16OfE2m1;
+
 struct WidenMxfp4 {
   static constexpr int64_t kPackedBlock = kMxPackedBlock;
+  static constexpr int64_t kPowers = kMxScales;
 
-  // bf16 of the 16 codes; the exponent of the scale is added to those that are not zero.
+  // The exponent of the scale is added to those that are not zero.
   __m512i numbers;
 
-  OPTEST_VBMI WidenMxfp4() {
-    alignas(64) uint16_t table[32];
-    for (uint32_t code = 0; code < 32; ++code) {
-      table[code] = static_cast<uint16_t>(((U)decode_e2m1(U{} + (code & 15u)))[0] >> 16);
-    }
-    numbers = _mm512_load_si512(table);
-  }
+  OPTEST_VBMI WidenMxfp4() { numbers = _mm512_load_si512(kBf16OfE2m1.bits); }
 
   struct Shared {
     const uint8_t* scales;
@@ -146,7 +154,7 @@ struct WidenMxfp4 {
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
       const U bytes = load_bytes(w + (2 * at + i) * kTile);
-      pairs[i] = by.ordinary ? ordinary(bytes, by) : any(bytes, by);
+      pairs[i] = by.ordinary ? ordinary(bytes, by) : any(bytes, by.scales);
     }
   }
 
@@ -157,8 +165,9 @@ struct WidenMxfp4 {
     return _mm512_mask_add_epi16(found, some, found, by.added);
   }
 
-  OPTEST_VBMI __m512i any(U bytes, const Shared& by) const {
-    const F power = power_of(load_bytes(by.scales));
+  // Not inlined: the registers it would take are those of sums.
+  OPTEST_VBMI OPTEST_NOINLINE static __m512i any(U bytes, const uint8_t* scales) {
+    const F power = power_of(load_bytes(scales));
     const U first = (U)(decode_e2m1(bytes & 15u) * power);
     const U second = (U)(decode_e2m1(bytes >> 4) * power);
     return (__m512i)(first >> 16 | (second & 0xffff0000u));

@@ -10,15 +10,25 @@
 // ---- weights as bf16 ------------------------------------------------------------------------------
 
 // Both units below take x as two tiles of bf16 a block, 16 rows of 32 k, and weights as `Widen` makes them:
-// [2 k][16 columns][k of 2]. It widens four k of all columns at a time, by what 32 k share.
+// [2 k][16 columns][k of 2]. It widens four k of all columns at a time, by what 32 k share: kPowers codes.
 inline constexpr int64_t kBf16Block = 2 * kBlockBytes;
 inline constexpr int kFours = 8;  // of 32 k
 
+// Of block b of a panel; null where there are none.
 template <class Widen>
-OPTEST_VBMI OPTEST_INLINE void ask_for_blocks(const uint8_t* w) {
+OPTEST_INLINE const uint8_t* powers_of(const Piece& piece, int64_t panel, int64_t b) {
+  if (Widen::kPowers == 0) return nullptr;
+  return piece.w_powers + panel * piece.w_powers_panel + b * 2 * Widen::kPowers;
+}
+
+// A block to come, and its powers.
+template <class Widen>
+OPTEST_VBMI OPTEST_INLINE void ask_for_block(const uint8_t* w, const uint8_t* powers) {
+  constexpr int64_t ahead = 4096 / Widen::kPackedBlock < 4 ? 4 : 4096 / Widen::kPackedBlock;
   for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
-    __builtin_prefetch(w + 4 * Widen::kPackedBlock + line);
+    __builtin_prefetch(w + ahead * Widen::kPackedBlock + line);
   }
+  if (Widen::kPowers > 0) __builtin_prefetch(powers + ahead * 2 * Widen::kPowers);
 }
 
 // Block b of each panel, and a look ahead at those that follow.
@@ -26,11 +36,11 @@ template <class Widen>
 OPTEST_VBMI OPTEST_INLINE void widen_block(const Piece& piece, const Widen& widen, int64_t b) {
   for (int64_t p = 0; p < piece.panels; ++p) {
     const uint8_t* w = piece.w + p * piece.w_panel + b * Widen::kPackedBlock;
-    const uint8_t* powers = piece.w_powers + p * piece.w_powers_panel + b * kScalesPerBlock;
+    const uint8_t* powers = powers_of<Widen>(piece, p, b);
     char* wide = piece.wide + p * piece.wide_panel + b * kBf16Block;
-    ask_for_blocks<Widen>(w);
-    for (int half = 0; half < 2; ++half, w += Widen::kPackedBlock / 2, powers += kTile) {
-      const auto shared = widen.shared(powers);
+    ask_for_block<Widen>(w, powers);
+    for (int64_t half = 0; half < 2; ++half, w += Widen::kPackedBlock / 2) {
+      const auto shared = widen.shared(powers + half * Widen::kPowers);
       for (int at = 0; at < kFours; ++at, wide += 128) {
         __m512i pairs[2];
         widen.four(w, shared, at, pairs);
@@ -100,7 +110,7 @@ OPTEST_BF16 inline void pair_straight(const Piece& piece, int64_t panel) {
   constexpr int kSums = kRows > 8 ? 1 : 2;
   const Widen widen;
   const uint8_t* w = piece.w + panel * piece.w_panel;
-  const uint8_t* powers = piece.w_powers + panel * piece.w_powers_panel;
+  const uint8_t* const powers = powers_of<Widen>(piece, panel, 0);
   const char* x = piece.x;
   float* const sums = static_cast<float*>(piece.sums) + panel * kTileSums;
   __m512 total[kRows][kSums];
@@ -109,9 +119,9 @@ OPTEST_BF16 inline void pair_straight(const Piece& piece, int64_t panel) {
     total[r][kSums - 1] = _mm512_setzero_ps();
     total[r][0] = piece.resume ? _mm512_loadu_ps(sums + r * kTile) : _mm512_setzero_ps();
   }
-  for (int64_t half = 0; half < 2 * piece.blocks; ++half, x += kBlockBytes, powers += kTile) {
-    if (half % 2 == 0) ask_for_blocks<Widen>(w);
-    const auto shared = widen.shared(powers);
+  for (int64_t half = 0; half < 2 * piece.blocks; ++half, x += kBlockBytes) {
+    if (half % 2 == 0) ask_for_block<Widen>(w, powers + half * Widen::kPowers);
+    const auto shared = widen.shared(powers + half * Widen::kPowers);
     for (int at = 0; at < kFours; ++at) {
       __m512i pairs[2];
       widen.four(w, shared, at, pairs);
