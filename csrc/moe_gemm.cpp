@@ -41,6 +41,7 @@ GemmKernels float_kernels() {
     kernels.wide_block = avx512::kBf16Block;
     kernels.pack_x = &avx512::pack_bf16;
     kernels.dot = tiles ? &avx512::amx_keep_dot : &avx512::pair_keep_dot;
+    kernels.tile_in_place = !tiles;
   }
   if (tiles) {
     kernels.open = &avx512::open_tiles;

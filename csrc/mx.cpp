@@ -70,6 +70,7 @@ GemmKernels gemm_kernels_of() {
     kernels.wide_block = avx512::kBf16Block;
     kernels.pack_x = &avx512::pack_mx_bf16;
     kernels.dot = tiles ? &avx512::amx_mx_dot : &avx512::pair_mx_dot;
+    kernels.tile_in_place = !tiles;
   }
   if (tiles) {
     kernels.open = &avx512::open_tiles;

@@ -31,6 +31,7 @@ struct GemmKernels {
                         int64_t columns, void* out, int64_t out_row);
   void (*open)() = nullptr;
   void (*close)() = nullptr;
+  bool tile_in_place = false;  // one tile of rows is multiplied without wide weights
 };
 
 // A [.., rows, columns] tensor of which the columns lie side by side.
@@ -150,7 +151,7 @@ class Item {
     if (gemm_.by_blocks && step_.block == 0) {
       std::memset(sums_, 0, static_cast<size_t>(step_.row_pairs() * pair_bytes_));
     }
-    const int64_t some = gemm_.by_blocks ? kScaleBlock / kDepth : kBlocksAtATime;
+    const int64_t some = blocks_at_a_time();
     for (int64_t b = 0; b < step_.blocks; b += some) {
       for (int64_t pair = 0; pair < step_.row_pairs(); ++pair) {
         multiply(pair, b, std::min(some, step_.blocks - b));
@@ -162,6 +163,11 @@ class Item {
  private:
   int64_t rows_of(int64_t pair) const {
     return std::min(2 * kTile, step_.rows - pair * 2 * kTile);
+  }
+
+  int64_t blocks_at_a_time() const {
+    if (gemm_.by_blocks) return kScaleBlock / kDepth;
+    return gemm_.kernels.tile_in_place && step_.rows <= kTile ? step_.blocks : kBlocksAtATime;
   }
 
   void multiply(int64_t pair, int64_t block, int64_t blocks) {

@@ -46,11 +46,13 @@ void take_unit(GemmKernels& kernels, bool is_int8) {
     kernels.x_block = avx512::VnniInt8::kBlock;
     kernels.pack_x = &avx512::pack_x<avx512::VnniInt8>;
     kernels.dot = &avx512::vnni_dot;
+    kernels.tile_in_place = true;
   } else if (unit >= DotUnit::bf16) {
     kernels.x_block = avx512::Fp8AsBf16::kBlock;
     kernels.wide_block = avx512::kBf16Block;
     kernels.pack_x = &avx512::pack_x<avx512::Fp8AsBf16>;
     kernels.dot = tiles ? &avx512::amx_fp8_dot : &avx512::pair_fp8_dot;
+    kernels.tile_in_place = !tiles;
   }
   if (tiles) {
     kernels.open = &avx512::open_tiles;
