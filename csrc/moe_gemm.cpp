@@ -116,55 +116,114 @@ Sorted sorted_pairs(const Tensor& ids, const Tensor& block_experts, const Tensor
   return sorted;
 }
 
-// Rows of one expert, side by side.
+// The pairs of one expert.
+struct OfExpert {
+  int64_t expert;
+  const int32_t* ids;
+  int64_t count;
+};
+
+std::vector<OfExpert> experts_of(const Sorted& sorted) {
+  std::vector<OfExpert> all;
+  sorted.each_expert(
+      [&](int64_t expert, const int32_t* ids, int64_t n) { all.push_back({expert, ids, n}); });
+  return all;
+}
+
+// Rows of some experts, side by side.
 struct Gathered {
-  Gathered(const Matrices& like, std::vector<char>& room, int64_t rows) : rows_of(like) {
-    rows_of.rows = rows;
-    rows_of.row_bytes = like.columns * like.element;
-    room.resize(static_cast<size_t>(rows * rows_of.row_bytes));
-    rows_of.data = room.data();
+  Gathered(const Matrices& like, std::vector<char>& room, int64_t rows) : all(like) {
+    all.rows = rows;
+    all.row_bytes = like.columns * like.element;
+    room.resize(static_cast<size_t>(rows * all.row_bytes));
+    all.data = room.data();
   }
 
   // Calls copy(i, row i) for all rows, on all threads.
   template <class Body>
   void each(const Body& copy) const {
-    const int64_t some = std::max<int64_t>(1, (256 << 10) / std::max<int64_t>(rows_of.row_bytes, 1));
-    parallel_pieces(rows_of.rows, some, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) copy(i, rows_of.row(0, i));
+    const int64_t some = std::max<int64_t>(1, (256 << 10) / std::max<int64_t>(all.row_bytes, 1));
+    parallel_pieces(all.rows, some, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) copy(i, all.row(0, i));
     });
   }
 
-  Matrices rows_of;
+  Matrices some(int64_t first, int64_t rows) const {
+    Matrices part = all;
+    part.rows = rows;
+    part.data = all.row(0, first);
+    return part;
+  }
+
+  Matrices all;
 };
 
-// `gemm` has the operands of all experts: its x and out by pair, w and w_scale of the first expert.
-void multiply_experts(const Gemm& gemm, const Sorted& sorted, int64_t shared) {
-  std::vector<char> x_room, out_room;
-  std::vector<float> scales;
-  const int64_t row_of_x = gemm.x.columns * gemm.x.element;
-  const int64_t row_of_out = gemm.out.columns * gemm.out.element;
-  sorted.each_expert([&](int64_t expert, const int32_t* ids, int64_t n) {
-    const Gathered x(gemm.x, x_room, n);
-    const Gathered out(gemm.out, out_room, n);
-    x.each([&](int64_t i, char* to) {
-      std::memcpy(to, gemm.x.row(0, ids[i] / shared), static_cast<size_t>(row_of_x));
-    });
-    Gemm one = gemm;
-    one.x = x.rows_of;
-    one.out = out.rows_of;
-    one.w += expert * gemm.panels() * gemm.panel_bytes();
-    if (gemm.x_scale != nullptr) {
-      scales.resize(static_cast<size_t>(n));
-      for (int64_t i = 0; i < n; ++i) scales[static_cast<size_t>(i)] = gemm.x_scale[ids[i] / shared];
-      one.x_scale = scales.data();
-      one.w_scale += expert * gemm.out.columns;
+// Products of pairs, some experts at a time. `gemm` has the operands of all experts: its x and out by pair, w
+// and w_scale of the first expert.
+class Experts {
+ public:
+  Experts(const Gemm& gemm, int64_t shared) : gemm_(gemm), shared_(shared) {}
+
+  void multiply_all(const std::vector<OfExpert>& all) {
+    for (size_t first = 0; first < all.size();) {
+      size_t last = first + 1;
+      int64_t bytes = packed_bytes(gemm_, all[first].count);
+      for (; last < all.size(); ++last) {
+        bytes += packed_bytes(gemm_, all[last].count);
+        if (bytes > kPackedBytes || most(all[first], all[last]) > kRowsAtATime) break;
+      }
+      multiply_some(all.data() + first, all.data() + last);
+      first = last;
     }
-    multiply(one);
+  }
+
+ private:
+  static int64_t most(const OfExpert& a, const OfExpert& b) { return std::max(a.count, b.count); }
+
+  void multiply_some(const OfExpert* first, const OfExpert* last) {
+    ids_.clear();
+    for (const OfExpert* each = first; each < last; ++each) {
+      ids_.insert(ids_.end(), each->ids, each->ids + each->count);
+    }
+    const auto rows = static_cast<int64_t>(ids_.size());
+    const auto row_of_x = static_cast<size_t>(gemm_.x.columns * gemm_.x.element);
+    const auto row_of_out = static_cast<size_t>(gemm_.out.columns * gemm_.out.element);
+    const Gathered x(gemm_.x, x_room_, rows), out(gemm_.out, out_room_, rows);
+    x.each([&](int64_t i, char* to) { std::memcpy(to, gemm_.x.row(0, x_row(i)), row_of_x); });
+    if (gemm_.x_scale != nullptr) {
+      scales_.resize(ids_.size());
+      for (int64_t i = 0; i < rows; ++i) scales_[static_cast<size_t>(i)] = gemm_.x_scale[x_row(i)];
+    }
+    std::vector<Gemm> gemms;
+    for (int64_t row = 0; first < last; row += first++->count) {
+      gemms.push_back(of_expert(*first, row, x, out));
+    }
+    multiply_together(gemms);
     out.each([&](int64_t i, const char* from) {
-      std::memcpy(gemm.out.row(0, ids[i]), from, static_cast<size_t>(row_of_out));
+      std::memcpy(gemm_.out.row(0, ids_[static_cast<size_t>(i)]), from, row_of_out);
     });
-  });
-}
+  }
+
+  int64_t x_row(int64_t i) const { return ids_[static_cast<size_t>(i)] / shared_; }
+
+  Gemm of_expert(const OfExpert& of, int64_t row, const Gathered& x, const Gathered& out) const {
+    Gemm one = gemm_;
+    one.x = x.some(row, of.count);
+    one.out = out.some(row, of.count);
+    one.w += of.expert * gemm_.panels() * gemm_.panel_bytes();
+    if (gemm_.x_scale != nullptr) {
+      one.x_scale = scales_.data() + row;
+      one.w_scale += of.expert * gemm_.out.columns;
+    }
+    return one;
+  }
+
+  const Gemm& gemm_;
+  int64_t shared_;
+  std::vector<int32_t> ids_;
+  std::vector<char> x_room_, out_room_;
+  std::vector<float> scales_;
+};
 
 // ---- the border -----------------------------------------------------------------------------------
 
@@ -187,8 +246,8 @@ Gemm checked(GemmKernels kernels, const Tensor& out, const Tensor& x, const Tens
 void grouped_gemm(Tensor out, Tensor x, Tensor w, Tensor sorted_ids, Tensor block_experts,
                   Tensor total, int64_t shared) {
   const Gemm gemm = checked(float_kernels_for(out, x), out, x, w, shared);
-  multiply_experts(gemm, sorted_pairs(sorted_ids, block_experts, total, out.size(0), w.size(0)),
-                   shared);
+  const Sorted sorted = sorted_pairs(sorted_ids, block_experts, total, out.size(0), w.size(0));
+  Experts(gemm, shared).multiply_all(experts_of(sorted));
 }
 
 void grouped_gemm_a8w8(Tensor out, Tensor x, Tensor w, Tensor x_scale, Tensor w_scale,
@@ -196,8 +255,8 @@ void grouped_gemm_a8w8(Tensor out, Tensor x, Tensor w, Tensor x_scale, Tensor w_
   Gemm gemm = checked(kernels_for(out, check_int8(x, w)), out, x, w, shared);
   gemm.x_scale = scales_of("x_scale", x_scale, x.size(0), "one a row of x");
   gemm.w_scale = scales_of("w_scale", w_scale, w.size(0) * out.size(1), "one a row of w");
-  multiply_experts(gemm, sorted_pairs(sorted_ids, block_experts, total, out.size(0), w.size(0)),
-                   shared);
+  const Sorted sorted = sorted_pairs(sorted_ids, block_experts, total, out.size(0), w.size(0));
+  Experts(gemm, shared).multiply_all(experts_of(sorted));
 }
 
 void moe_combine(Tensor out, Tensor y, Tensor weights, Tensor ids, int64_t experts) {

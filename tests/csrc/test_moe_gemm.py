@@ -76,6 +76,21 @@ def test_grouped_gemm_a8w8(ops, unit, shape, dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_experts_are_multiplied_in_groups(ops, unit, dtype):
+    """One that all tokens ask is alone; those of few rows share a group, and do not fit one."""
+    m, n, k, experts = 300, 17, 1024, 30
+    rare = torch.randint(1, experts, (m,))
+    ids = torch.stack([torch.full((m,), 7), rare + (rare == 7)], 1).int()
+    made = moe.moe_sorting(ids, torch.ones(m, 2), experts + 1, 16)
+    x, w = torch.randn(m, k).to(dtype), torch.randn(experts + 1, n, k).to(dtype)
+    out = torch.full((2 * m, n), torch.nan)
+    ops.grouped_gemm(out, x, pack_experts(w), made.ids, made.experts, made.total, 2)
+    want = wanted(x, w, ids)
+    atol = 1e-6 * float(want.abs().max())
+    torch.testing.assert_close(out.double(), want, rtol=1e-6, atol=atol)
+
+
 def test_pairs_of_other_ranks(ops):
     """Their rows are not written, and not read where the parts are added up."""
     ids = torch.tensor([[0, 7], [-1, 1], [5, 5]], dtype=torch.int32)

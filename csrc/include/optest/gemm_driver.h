@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 namespace optest {
 
@@ -113,20 +114,21 @@ inline std::unique_ptr<char[]> room_of(int64_t bytes) {
   return std::unique_ptr<char[]>(new char[static_cast<size_t>(bytes)]);
 }
 
-inline void pack_rows(const Gemm& gemm, const Step& step) {
-  const int64_t tiles = step.tiles();
-  const int64_t tile_bytes = step.blocks * gemm.kernels.x_block;
+inline void pack_tile(const Gemm& gemm, const Step& step, int64_t i) {
   const int64_t first = step.block * kDepth;
   const int64_t depth = std::min(gemm.x.columns - first, step.blocks * kDepth);
+  const int64_t row = i % step.tiles() * kTile;
+  const char* const from =
+      gemm.x.row(step.batch + i / step.tiles(), step.row + row) + first * gemm.x.element;
+  gemm.kernels.pack_x(from, gemm.x.row_bytes, std::min(kTile, step.rows - row), depth,
+                      step.x + i * step.blocks * gemm.kernels.x_block);
+}
+
+inline void pack_rows(const Gemm& gemm, const Step& step) {
+  const int64_t tile_bytes = step.blocks * gemm.kernels.x_block;
   const int64_t piece = std::max<int64_t>(1, (64 << 10) / tile_bytes);
-  parallel_pieces(step.batches * tiles, piece, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i % tiles * kTile;
-      const char* const from = gemm.x.row(step.batch + i / tiles, step.row + row) +
-                               first * gemm.x.element;
-      gemm.kernels.pack_x(from, gemm.x.row_bytes, std::min(kTile, step.rows - row), depth,
-                          step.x + i * tile_bytes);
-    }
+  parallel_pieces(step.batches * step.tiles(), piece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) pack_tile(gemm, step, i);
   });
 }
 
@@ -248,16 +250,28 @@ class Item {
   int64_t panels_ = 0;
 };
 
+// Of weights, so many bytes at a time on one thread: enough to hide the hand-over.
+inline int64_t panels_at_a_time(const Gemm& gemm, int64_t blocks) {
+  return std::max<int64_t>(1, (256 << 10) / (2 * blocks * gemm.kernels.w_block));
+}
+
+// Calls body on all threads with pieces of `count`, the unit being open.
+template <class Body>
+void with_unit(const GemmKernels& kernels, int64_t count, int64_t piece, const Body& body) {
+  parallel_pieces(count, piece, [&](int64_t begin, int64_t end) {
+    if (kernels.open != nullptr) kernels.open();
+    body(begin, end);
+    if (kernels.close != nullptr) kernels.close();
+  });
+}
+
 inline void multiply_panels(const Gemm& gemm, const Step& step) {
   const int64_t items = step.batches * divided(gemm.panels(), 2);
-  const int64_t bytes = 2 * step.blocks * gemm.kernels.w_block;
-  const int64_t piece = std::max<int64_t>(1, (64 << 10) / bytes);
-  parallel_pieces(items, piece, [&](int64_t begin, int64_t end) {
-    Item item(gemm, step);
-    if (gemm.kernels.open != nullptr) gemm.kernels.open();
-    for (int64_t i = begin; i < end; ++i) item.run(i);
-    if (gemm.kernels.close != nullptr) gemm.kernels.close();
-  });
+  with_unit(gemm.kernels, items, panels_at_a_time(gemm, step.blocks),
+            [&](int64_t begin, int64_t end) {
+              Item item(gemm, step);
+              for (int64_t i = begin; i < end; ++i) item.run(i);
+            });
 }
 
 inline void zero(const Matrices& out) {
@@ -266,6 +280,8 @@ inline void zero(const Matrices& out) {
     std::memset(row, 0, static_cast<size_t>(out.columns * out.element));
   }
 }
+
+inline char* aligned(char* at) { return at + (-reinterpret_cast<uintptr_t>(at) & 63u); }
 
 inline void multiply(const Gemm& gemm) {
   const Matrices& out = gemm.out;
@@ -280,7 +296,6 @@ inline void multiply(const Gemm& gemm) {
   const auto x = room_of(batches * slab * blocks + 64);
   const int64_t sums_bytes = batches * divided(gemm.panels(), 2) * divided(rows, 2 * kTile);
   const auto sums = all_k ? nullptr : room_of(sums_bytes * kPieceSums * 4 + 64);
-  const auto aligned = [](char* at) { return at + (-reinterpret_cast<uintptr_t>(at) & 63u); };
   for (int64_t batch = 0; batch < out.batch; batch += batches) {
     for (int64_t row = 0; row < out.rows; row += rows) {
       for (int64_t block = 0; block < gemm.blocks(); block += blocks) {
@@ -293,6 +308,45 @@ inline void multiply(const Gemm& gemm) {
       }
     }
   }
+}
+
+// Bytes of x, packed, of so many rows.
+inline int64_t packed_bytes(const Gemm& gemm, int64_t rows) {
+  return divided(rows, kTile) * gemm.kernels.x_block * gemm.blocks();
+}
+
+// Several products by different weights of one shape, which all threads share as one: of up to
+// kRowsAtATime rows each, whose x, packed, take kPackedBytes together.
+inline void multiply_together(const std::vector<Gemm>& gemms) {
+  if (gemms.size() == 1) return multiply(gemms[0]);
+  const Gemm& any = gemms[0];
+  if (any.panels() * any.blocks() == 0) {
+    for (const Gemm& gemm : gemms) multiply(gemm);
+    return;
+  }
+  const auto x = room_of(kPackedBytes + 64);
+  std::vector<Step> steps;
+  char* to = aligned(x.get());
+  for (const Gemm& gemm : gemms) {
+    steps.push_back({0, 1, 0, gemm.out.rows, 0, gemm.blocks(), to, nullptr});
+    to += packed_bytes(gemm, gemm.out.rows);
+  }
+  const auto count = static_cast<int64_t>(gemms.size());
+  parallel_pieces(count, 4, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      for (int64_t t = 0; t < steps[i].tiles(); ++t) pack_tile(gemms[i], steps[i], t);
+    }
+  });
+  const int64_t items = divided(any.panels(), 2);
+  with_unit(any.kernels, count * items, panels_at_a_time(any, any.blocks()),
+            [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end;) {
+                const auto at = static_cast<size_t>(i / items);
+                Item item(gemms[at], steps[at]);
+                const int64_t last = std::min(end, (i / items + 1) * items);
+                for (; i < last; ++i) item.run(i % items);
+              }
+            });
 }
 
 }  // namespace optest

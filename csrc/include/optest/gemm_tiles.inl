@@ -24,11 +24,19 @@ OPTEST_INLINE const uint8_t* powers_of(const Piece& piece, int64_t panel, int64_
 // A block to come, and its powers.
 template <class Widen>
 OPTEST_VBMI OPTEST_INLINE void ask_for_block(const uint8_t* w, const uint8_t* powers) {
-  constexpr int64_t ahead = 4096 / Widen::kPackedBlock < 4 ? 4 : 4096 / Widen::kPackedBlock;
-  for (int64_t line = 0; line < Widen::kPackedBlock; line += 64) {
-    __builtin_prefetch(w + ahead * Widen::kPackedBlock + line);
-  }
+  constexpr int64_t block = Widen::kPackedBlock;
+  constexpr int64_t ahead = 4096 / block < 4 ? 4 : 4096 / block;
   if (Widen::kPowers > 0) __builtin_prefetch(powers + ahead * 2 * Widen::kPowers);
+  for (int64_t line = 0; line < block; line += 64) __builtin_prefetch(w + ahead * block + line);
+}
+
+// The same where the weights are nearly all that is read: AMD's cores are asked for pages, as
+// ask_for_stream has it.
+template <class Widen>
+OPTEST_VBMI OPTEST_INLINE void ask_for_stream_of_blocks(const uint8_t* w, const uint8_t* powers) {
+  if (!kIsAmd) return ask_for_block<Widen>(w, powers);
+  ask_for_page<Widen::kPackedBlock>(w + Widen::kPackedBlock);
+  if (Widen::kPowers > 0) ask_for_page<2 * Widen::kPowers>(powers + 2 * Widen::kPowers);
 }
 
 // Block b of each panel, and a look ahead at those that follow.
@@ -108,6 +116,8 @@ OPTEST_BF16 inline void pair_tile(const char* x, const char* w, int64_t w_panel,
 template <class Widen, int kRows>
 OPTEST_BF16 inline void pair_straight(const Piece& piece, int64_t panel) {
   constexpr int kSums = kRows > 8 ? 1 : 2;
+  // By products for each line of weights: memory or they take the time.
+  constexpr bool kStream = kRows * kBf16Block <= 8 * Widen::kPackedBlock;
   const Widen widen;
   const uint8_t* w = piece.w + panel * piece.w_panel;
   const uint8_t* const powers = powers_of<Widen>(piece, panel, 0);
@@ -120,7 +130,10 @@ OPTEST_BF16 inline void pair_straight(const Piece& piece, int64_t panel) {
     total[r][0] = piece.resume ? _mm512_loadu_ps(sums + r * kTile) : _mm512_setzero_ps();
   }
   for (int64_t half = 0; half < 2 * piece.blocks; ++half, x += kBlockBytes) {
-    if (half % 2 == 0) ask_for_block<Widen>(w, powers + half * Widen::kPowers);
+    if (half % 2 == 0) {
+      const uint8_t* const of_block = powers + half * Widen::kPowers;
+      kStream ? ask_for_stream_of_blocks<Widen>(w, of_block) : ask_for_block<Widen>(w, of_block);
+    }
     const auto shared = widen.shared(powers + half * Widen::kPowers);
     for (int at = 0; at < kFours; ++at) {
       __m512i pairs[2];
@@ -153,6 +166,7 @@ OPTEST_BF16 inline void pair_straight(const Piece& piece) {
     else if (piece.rows <= 2) pair_straight<Widen, 2>(piece, p);
     else if (piece.rows <= 4) pair_straight<Widen, 4>(piece, p);
     else if (piece.rows <= 8) pair_straight<Widen, 8>(piece, p);
+    else if (piece.rows <= 12) pair_straight<Widen, 12>(piece, p);
     else pair_straight<Widen, 16>(piece, p);
   }
 }

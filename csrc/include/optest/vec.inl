@@ -437,18 +437,22 @@ OPTEST_INLINE void ask_for_lines(const T* place) {
   }
 }
 
+// A page far ahead of `end`, where the kBytes before it begin one.
+template <int64_t kBytes>
+OPTEST_INLINE void ask_for_page(const void* end) {
+  constexpr uintptr_t page = 4096;
+  constexpr uintptr_t ahead = 16 * page;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(end);
+  if (at % page < kBytes) __builtin_prefetch(reinterpret_cast<const void*>(at - at % page + ahead));
+}
+
 // The same for what is read once and nothing else beside it. AMD's cores fetch the lines of a page by
 // themselves, and as many as can be asked for are fewer: there the first of a page far ahead is asked for,
 // since finding a page, in a virtual machine, takes longer than fetching it.
 template <int kPages, class T>
 OPTEST_INLINE void ask_for_stream(const T* place) {
-  constexpr uintptr_t page = 4096;
-  constexpr uintptr_t ahead = 16 * page;
   if (!kIsAmd) return ask_for_lines<kPages>(place);
-  const uintptr_t end = reinterpret_cast<uintptr_t>(place + kPair);
-  if (end % page < kPair * sizeof(T)) {
-    __builtin_prefetch(reinterpret_cast<const void*>(end - end % page + ahead));
-  }
+  ask_for_page<kPair * static_cast<int64_t>(sizeof(T))>(place + kPair);
 }
 
 // A row that a first pass has left in a cache, and beside it, at the same pace, the next row's first pass:
