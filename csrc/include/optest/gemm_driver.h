@@ -250,9 +250,12 @@ class Item {
   int64_t panels_ = 0;
 };
 
-// Of weights, so many bytes at a time on one thread: enough to hide the hand-over.
-inline int64_t panels_at_a_time(const Gemm& gemm, int64_t blocks) {
-  return std::max<int64_t>(1, (256 << 10) / (2 * blocks * gemm.kernels.w_block));
+// Pairs of panels on one thread at a time: bytes enough to hide the hand-over, few enough to share evenly.
+inline int64_t panels_at_a_time(const Gemm& gemm, int64_t blocks, int64_t count) {
+  constexpr int64_t shortest = 64 << 10, longest = 256 << 10;
+  const int64_t bytes = 2 * blocks * gemm.kernels.w_block;
+  const int64_t even = count * bytes / (8 * torch::stable::get_num_threads());
+  return std::max<int64_t>(1, std::min(std::max(even, shortest), longest) / bytes);
 }
 
 // Calls body on all threads with pieces of `count`, the unit being open.
@@ -267,7 +270,7 @@ void with_unit(const GemmKernels& kernels, int64_t count, int64_t piece, const B
 
 inline void multiply_panels(const Gemm& gemm, const Step& step) {
   const int64_t items = step.batches * divided(gemm.panels(), 2);
-  with_unit(gemm.kernels, items, panels_at_a_time(gemm, step.blocks),
+  with_unit(gemm.kernels, items, panels_at_a_time(gemm, step.blocks, items),
             [&](int64_t begin, int64_t end) {
               Item item(gemm, step);
               for (int64_t i = begin; i < end; ++i) item.run(i);
@@ -338,7 +341,8 @@ inline void multiply_together(const std::vector<Gemm>& gemms) {
     }
   });
   const int64_t items = divided(any.panels(), 2);
-  with_unit(any.kernels, count * items, panels_at_a_time(any, any.blocks()),
+  const int64_t piece = panels_at_a_time(any, any.blocks(), count * items);
+  with_unit(any.kernels, count * items, piece,
             [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end;) {
                 const auto at = static_cast<size_t>(i / items);
