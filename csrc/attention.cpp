@@ -62,7 +62,7 @@ Kernels kernels_of(int64_t group) {
 #if defined(OPTEST_X86)
   if constexpr (std::is_same_v<T, Bf16>) {
     if (current_dot_unit() >= DotUnit::bf16) {
-      kernels.attend = &avx512::attend<C, avx512::ScoresOfPairs<C>>;
+      kernels.attend = &avx512::attend<C, avx512::OfPairs<C>>;
       kernels.query_bytes = &avx512::pair_query_bytes;
       kernels.pack_queries = &avx512::pack_pairs;
     }

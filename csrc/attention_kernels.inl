@@ -178,19 +178,6 @@ OPTEST_NOINLINE void score_in_fp32(const TokenRows& keys, const float* queries, 
   }
 }
 
-// How scores are made: from queries in fp32, as pack_queries leaves them.
-template <class C>
-struct ScoresInFp32 {
-  static int64_t query_bytes(int64_t n) { return room_of(n) * static_cast<int64_t>(sizeof(float)); }
-
-  template <int Q>
-  static OPTEST_INLINE void score(const TokenRows& keys, const char* queries, const Softmax& run,
-                                  int64_t begin, int64_t end, float (*scores)[kTileTokens]) {
-    score_in_fp32<C, Q>(keys, reinterpret_cast<const float*>(queries), run.query_length, begin, end,
-                        run.factor, scores);
-  }
-};
-
 // Turns one query's scores of `count` tokens into powers around the largest so far, brings `largest` and
 // `total` up to date, and returns what all sums before are to be multiplied by. `width` numbers, whole
 // vectors, are powers then.
@@ -264,15 +251,22 @@ OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kT
 // Queries whose sums fit the registers together.
 constexpr int kMostQueries = kLanes == 16 ? 8 : 4;
 
-// Of `first` to `first + Q`: their scores become powers, and these are spent on the values.
-template <class C, int Q>
-OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const Softmax& run,
-                                int64_t first, float (*scores)[kTileTokens]) {
-  float before[Q];
+// What all sums of queries `first` to `first + Q` are to be multiplied by: their scores become powers.
+template <int Q>
+OPTEST_INLINE void find_powers(int64_t count, const Softmax& run, int64_t first,
+                               float (*scores)[kTileTokens], float (&before)[Q]) {
   for (int q = 0; q < Q; ++q) {
     before[q] = to_powers(scores[q], count, kTileTokens, run.largest + first + q,
                           run.totals + first + q);
   }
+}
+
+// The powers are spent on the values.
+template <class C, int Q>
+OPTEST_NOINLINE void add_in_fp32(const TokenRows& values, int64_t count, const Softmax& run,
+                                 int64_t first, float (*scores)[kTileTokens]) {
+  float before[Q];
+  find_powers<Q>(count, run, first, scores, before);
   float* const sums = run.sums + first * run.room;
   constexpr int kPairs = kMostQueries / Q < 4 ? kMostQueries / Q : 4;
   int64_t i = 0;
@@ -284,20 +278,39 @@ OPTEST_NOINLINE void add_values(const TokenRows& values, int64_t count, const So
   }
 }
 
-template <class Scores>
+// How a tile is multiplied: from queries in fp32, as pack_queries leaves them.
+template <class C>
+struct InFp32 {
+  static int64_t query_bytes(int64_t n) { return room_of(n) * static_cast<int64_t>(sizeof(float)); }
+
+  template <int Q>
+  static OPTEST_INLINE void score(const TokenRows& keys, const char* queries, const Softmax& run,
+                                  int64_t begin, int64_t end, float (*scores)[kTileTokens]) {
+    score_in_fp32<C, Q>(keys, reinterpret_cast<const float*>(queries), run.query_length, begin, end,
+                        run.factor, scores);
+  }
+
+  template <int Q>
+  static OPTEST_INLINE void add(const TokenRows& values, int64_t count, const Softmax& run,
+                                int64_t first, float (*scores)[kTileTokens]) {
+    add_in_fp32<C, Q>(values, count, run, first, scores);
+  }
+};
+
+template <class Way>
 OPTEST_INLINE void score_group(const TokenRows& keys, const char* queries, const Softmax& run,
                                int64_t group, int64_t begin, int64_t end,
                                float (*scores)[kTileTokens]) {
-  const int64_t step = Scores::query_bytes(run.query_length);
+  const int64_t step = Way::query_bytes(run.query_length);
   int64_t q = 0;
   for (; q + kMostQueries <= group; q += kMostQueries) {
-    Scores::template score<kMostQueries>(keys, queries + q * step, run, begin, end, scores + q);
+    Way::template score<kMostQueries>(keys, queries + q * step, run, begin, end, scores + q);
   }
   for (; q + 4 <= group; q += 4) {
-    Scores::template score<4>(keys, queries + q * step, run, begin, end, scores + q);
+    Way::template score<4>(keys, queries + q * step, run, begin, end, scores + q);
   }
   for (; q < group; ++q) {
-    Scores::template score<1>(keys, queries + q * step, run, begin, end, scores + q);
+    Way::template score<1>(keys, queries + q * step, run, begin, end, scores + q);
   }
 }
 
@@ -307,7 +320,7 @@ inline int64_t score_bytes(int64_t, int64_t, const Heads& heads) {
 
 // One tile of tokens. Keys of all heads come first, as they follow one another in memory where a token's lie
 // side by side: 16 tokens at a time, which are whole vectors of scores.
-template <class C, class Scores = ScoresInFp32<C>>
+template <class C, class Way = InFp32<C>>
 void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const Softmax& run,
             const Heads& heads) {
   const auto scores = reinterpret_cast<float(*)[kTileTokens]>(run.spare);
@@ -315,7 +328,7 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
   for (int64_t begin = 0; begin < count; begin += 16) {
     const int64_t end = begin + 16 < count ? begin + 16 : count;
     for (int64_t h = 0; h < heads.count; ++h) {
-      score_group<Scores>({keys.base + h * heads.key_step, keys.at, keys.next},
+      score_group<Way>({keys.base + h * heads.key_step, keys.at, keys.next},
                           run.queries + h * heads.query_step, run, group, begin, end,
                           scores + h * group);
     }
@@ -324,19 +337,19 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
     const TokenRows of_head{values.base + h * heads.value_step, values.at, values.next};
     int64_t q = h * group;
     for (; q + kMostQueries <= (h + 1) * group; q += kMostQueries) {
-      add_values<C, kMostQueries>(of_head, count, run, q, scores + q);
+      Way::template add<kMostQueries>(of_head, count, run, q, scores + q);
     }
     for (; q + 4 <= (h + 1) * group; q += 4) {
-      add_values<C, 4>(of_head, count, run, q, scores + q);
+      Way::template add<4>(of_head, count, run, q, scores + q);
     }
-    for (; q < (h + 1) * group; ++q) add_values<C, 1>(of_head, count, run, q, scores + q);
+    for (; q < (h + 1) * group; ++q) Way::template add<1>(of_head, count, run, q, scores + q);
   }
 }
 
 // ---- before and after -----------------------------------------------------------------------------
 
 inline int64_t query_bytes(int64_t count, int64_t n) {
-  return count * ScoresInFp32<float>::query_bytes(n);
+  return count * InFp32<float>::query_bytes(n);
 }
 
 // Queries in fp32, in the order in which rows of C are split; zeros behind each.

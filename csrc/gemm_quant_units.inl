@@ -147,48 +147,23 @@ struct Fp8AsBf16 {
   }
 };
 
-// The bf16 of each magnitude, byte by byte.
-struct alignas(64) BytesOfE4m3 {
-  uint8_t low[128]{};
-  uint8_t high[128]{};
-
-  constexpr BytesOfE4m3() {
-    for (int code = 0; code < 128; ++code) {
-      low[code] = static_cast<uint8_t>(kBf16Of<E4m3fn>.bits[code] & 0xff);
-      high[code] = static_cast<uint8_t>(kBf16Of<E4m3fn>.bits[code] >> 8);
-    }
-  }
-};
-inline constexpr BytesOfE4m3 kBytesOfE4m3;
-
 struct WidenFp8 {
-  __m512i low_first, low_second, high_first, high_second;  // bytes of bf16 by the low seven bits
+  static constexpr int64_t kPackedBlock = kBlockBytes;
+  static constexpr int64_t kPowers = 0;
+
+  CodesAsBf16<E4m3fn> codes;
   __m512i halves;  // in each four columns: the first two k of each, then the other two
 
   OPTEST_VBMI WidenFp8() {
-    low_first = _mm512_load_si512(kBytesOfE4m3.low);
-    low_second = _mm512_load_si512(kBytesOfE4m3.low + 64);
-    high_first = _mm512_load_si512(kBytesOfE4m3.high);
-    high_second = _mm512_load_si512(kBytesOfE4m3.high + 64);
     halves = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
   }
-
-  static constexpr int64_t kPackedBlock = kBlockBytes;
-  static constexpr int64_t kPowers = 0;
 
   struct Shared {};
   OPTEST_VBMI Shared shared(const uint8_t*) const { return {}; }
 
   OPTEST_VBMI void four(const uint8_t* w, Shared, int at, __m512i (&pairs)[2]) const {
-    const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
-    const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(w + at * 64), halves);
-    const __m512i low = _mm512_permutex2var_epi8(low_first, codes, low_second);
-    constexpr int kFirstOrBoth = 0xf8;  // a | (b & c)
-    const __m512i high = _mm512_ternarylogic_epi64(
-        _mm512_permutex2var_epi8(high_first, codes, high_second), codes, sign, kFirstOrBoth);
-    pairs[0] = _mm512_unpacklo_epi8(low, high);
-    pairs[1] = _mm512_unpackhi_epi8(low, high);
+    codes.widen(_mm512_shuffle_epi8(_mm512_loadu_si512(w + at * 64), halves), pairs);
   }
 };
 
