@@ -1,4 +1,4 @@
-// Attention of one query a sequence over a paged cache, fp32 inside and rounded once:
+// Attention of one query a sequence over a paged cache, sums in fp32 and rounded once:
 //
 //     out[s, h] = sum_t softmax_t(scale * q[s, h] . key[t, h / group]) * value[t, h / group]
 //
@@ -13,7 +13,7 @@
 // The cache is read once: a tile of tokens serves all queries of a group while it is near. Contexts are
 // cut into pieces that threads share, and the pieces' results are merged. AMX, where the CPU has it, multiplies
 // for large groups of a bf16 cache; where it has dot products of pairs of bf16, they make the scores of bf16
-// queries over bf16 and codes.
+// queries over bf16 and codes, and sum the values of codes by probabilities rounded to bf16.
 
 #include <algorithm>
 #include <cmath>

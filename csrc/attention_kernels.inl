@@ -178,27 +178,47 @@ OPTEST_NOINLINE void score_in_fp32(const TokenRows& keys, const float* queries, 
   }
 }
 
-// Turns one query's scores of `count` tokens into powers around the largest so far, brings `largest` and
-// `total` up to date, and returns what all sums before are to be multiplied by. `width` numbers, whole
-// vectors, are powers then.
-OPTEST_INLINE float to_powers(float* scores, int64_t count, int64_t width, float* largest,
-                              float* total) {
+// One query's largest score so far, `before` and those of `count` tokens. `width` numbers, whole vectors, are
+// scores then.
+OPTEST_INLINE float largest_score(float* scores, int64_t count, int64_t width, float before) {
   for (int64_t t = count; t < width; ++t) scores[t] = -INFINITY;
   F most = load(scores);
   for (int64_t t = kLanes; t < width; t += kLanes) most = at_least(load(scores + t), most);
   const float found = largest_number_of(most);
-  const float now = found > *largest ? found : *largest;
-  const float before = power_of_two(splat(*largest - now))[0];
+  return found > before ? found : before;
+}
+
+// Turns its scores into powers around the largest one; their sum. Those of tokens that are not there are the
+// smallest number, which no sum of 1 and more feels.
+template <bool kAsBf16 = false>
+OPTEST_INLINE float make_powers(float* scores, int64_t width, float largest) {
   F sum{};
   for (int64_t t = 0; t < width; t += kLanes) {
-    const F power = power_of_two(load(scores + t) - splat(now));
+    F power = power_of_two(load(scores + t) - splat(largest));
+    if (kAsBf16) power = (F)(round_to_bf16(power) & 0xffff0000u);
     store_raw(scores + t, power);
     sum += power;
   }
-  // The powers of tokens that are not there are the smallest number, which no sum of 1 and more feels.
-  *total = *total * before + tree_sum_of(sum);
-  *largest = now;
-  return before;
+  return tree_sum_of(sum);
+}
+
+// Both, of some queries, of which `largest` and `totals` are brought up to date: what all sums before are to be
+// multiplied by.
+template <int Q, bool kAsBf16 = false>
+OPTEST_INLINE void to_powers(float* scores, int64_t step, int64_t count, int64_t width,
+                             float* largest, float* totals, float* before) {
+  float moved[kLanes] = {};
+  for (int q = 0; q < Q; ++q) {
+    const float now = largest_score(scores + q * step, count, width, largest[q]);
+    moved[q] = largest[q] - now;
+    largest[q] = now;
+  }
+  store_raw(moved, power_of_two(load(moved)));
+  for (int q = 0; q < Q; ++q) {
+    before[q] = moved[q];
+    totals[q] =
+        totals[q] * moved[q] + make_powers<kAsBf16>(scores + q * step, width, largest[q]);
+  }
 }
 
 // sums[q] = sums[q] * before[q] + the values of `count` tokens, each times its power: kPairs times kPair of
@@ -251,22 +271,13 @@ OPTEST_INLINE void add_columns(const TokenRows& values, const float (*powers)[kT
 // Queries whose sums fit the registers together.
 constexpr int kMostQueries = kLanes == 16 ? 8 : 4;
 
-// What all sums of queries `first` to `first + Q` are to be multiplied by: their scores become powers.
-template <int Q>
-OPTEST_INLINE void find_powers(int64_t count, const Softmax& run, int64_t first,
-                               float (*scores)[kTileTokens], float (&before)[Q]) {
-  for (int q = 0; q < Q; ++q) {
-    before[q] = to_powers(scores[q], count, kTileTokens, run.largest + first + q,
-                          run.totals + first + q);
-  }
-}
-
-// The powers are spent on the values.
+// Scores of queries `first` to `first + Q` become powers, which are spent on the values.
 template <class C, int Q>
 OPTEST_NOINLINE void add_in_fp32(const TokenRows& values, int64_t count, const Softmax& run,
                                  int64_t first, float (*scores)[kTileTokens]) {
   float before[Q];
-  find_powers<Q>(count, run, first, scores, before);
+  to_powers<Q>(scores[0], kTileTokens, count, kTileTokens, run.largest + first, run.totals + first,
+               before);
   float* const sums = run.sums + first * run.room;
   constexpr int kPairs = kMostQueries / Q < 4 ? kMostQueries / Q : 4;
   int64_t i = 0;

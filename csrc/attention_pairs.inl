@@ -1,5 +1,6 @@
-// Scores of bf16 queries and keys of bf16, or of 8-bit floats, which are exact in bf16: one instruction sums
-// the products of two numbers in each lane in fp32. Read by attention_kernels.inl, once.
+// Products of bf16 queries and keys of bf16, or of 8-bit floats, which are exact in bf16, and of values of
+// these: one instruction sums the products of two numbers in each lane in fp32. Read by attention_kernels.inl,
+// once.
 
 // As many as a line of codes has follow one another, at the least.
 inline int64_t pair_query_bytes(int64_t count, int64_t n) {
@@ -89,12 +90,52 @@ OPTEST_BF16 OPTEST_NOINLINE void score_pairs(const TokenRows& keys, const char* 
   }
 }
 
-// As add_columns, of the 64 codes from i on.
+// ---- values of codes ------------------------------------------------------------------------------
+
+// Powers are rounded to bf16, as the values are exact in it, and two tokens are summed by one instruction.
+// The totals are those of the rounded powers.
+constexpr int64_t kTokenPairs = kTileTokens / 2;
+
+// The values of two tokens side by side: four vectors of 16 columns, even and odd ones of 32 as rows of C are
+// split.
+template <class C>
+struct ValuesOfTwo {
+  CodesAsBf16<C> codes;
+  __m512i order;  // of 64 codes, so that unpacking twice splits them so
+
+  OPTEST_VBMI ValuesOfTwo() {
+    alignas(64) uint8_t from[64];
+    for (int lane = 0; lane < 4; ++lane) {
+      for (int i = 0; i < 16; ++i) {
+        from[lane * 16 + i] =
+            static_cast<uint8_t>(i / 8 * 32 + lane * 8 + i % 4 * 2 + i / 4 % 2);
+      }
+    }
+    order = _mm512_load_si512(from);
+  }
+
+  OPTEST_VBMI OPTEST_INLINE void one(const C* from, __m512i (&bf16)[2]) const {
+    codes.widen(_mm512_permutexvar_epi8(order, _mm512_loadu_si512(from)), bf16);
+  }
+
+  OPTEST_VBMI OPTEST_INLINE void load(const C* a, const C* b, __m512i (&both)[4]) const {
+    __m512i of_a[2], of_b[2];
+    one(a, of_a);
+    one(b, of_b);
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; ++p) {
+      both[2 * p] = _mm512_unpacklo_epi16(of_a[p], of_b[p]);
+      both[2 * p + 1] = _mm512_unpackhi_epi16(of_a[p], of_b[p]);
+    }
+  }
+};
+
+// As add_columns, of the 64 codes from i on; rows of tokens go on to a whole pair.
 template <class C, int Q>
-OPTEST_BF16 OPTEST_INLINE void add_line(const LineOf<C>& line, const TokenRows& values,
-                                        const float (*powers)[kTileTokens], const float* before,
+OPTEST_BF16 OPTEST_INLINE void add_line(const ValuesOfTwo<C>& of_two, const TokenRows& values,
+                                        const int (*powers)[kTokenPairs], const float* before,
                                         int64_t i, int64_t count, float* sums, int64_t room) {
-  F total[Q][4];  // even and odd numbers of both halves
+  F total[Q][4];
 #pragma GCC unroll 16
   for (int q = 0; q < Q; ++q) {
 #pragma GCC unroll 4
@@ -102,17 +143,20 @@ OPTEST_BF16 OPTEST_INLINE void add_line(const LineOf<C>& line, const TokenRows& 
       total[q][p] = load(sums + q * room + i + p * kLanes) * splat(before[q]);
     }
   }
-  for (int64_t t = 0; t < count; ++t) {
-    __m512i bf16[2];
+  for (int64_t pair = 0; 2 * pair < count; ++pair) {
+    const int64_t t = 2 * pair;
     ask_for_next(values, t, i);
-    line.load(row_of<C>(values, t) + i, bf16);
+    ask_for_next(values, t + 1, i);
+    __m512i both[4];
+    of_two.load(row_of<C>(values, t) + i, row_of<C>(values, t + 1) + i, both);
 #pragma GCC unroll 4
-    for (int p = 0; p < 4; ++p) {  // one vector at a time: the sums take half of the registers
-      constexpr __mmask32 kOdd = 0xaaaaaaaa;
-      const __m512i both = bf16[p / 2];
-      const F value = p % 2 == 0 ? (F)((U)both << 16) : (F)_mm512_maskz_mov_epi16(kOdd, both);
+    for (int p = 0; p < 4; ++p) {
 #pragma GCC unroll 16
-      for (int q = 0; q < Q; ++q) total[q][p] = fma(value, splat(powers[q][t]), total[q][p]);
+      for (int q = 0; q < Q; ++q) {
+        total[q][p] =
+            (F)_mm512_dpbf16_ps((__m512)total[q][p], (__m512bh)both[p],
+                                (__m512bh)_mm512_set1_epi32(powers[q][pair]));
+      }
     }
   }
 #pragma GCC unroll 16
@@ -122,18 +166,25 @@ OPTEST_BF16 OPTEST_INLINE void add_line(const LineOf<C>& line, const TokenRows& 
   }
 }
 
-// As add_in_fp32, of codes.
+// As add_in_fp32.
 template <class C, int Q>
-OPTEST_BF16 OPTEST_NOINLINE void add_lines(const TokenRows& values, int64_t count,
+OPTEST_BF16 OPTEST_NOINLINE void add_codes(const TokenRows& values, int64_t count,
                                            const Softmax& run, int64_t first,
                                            float (*scores)[kTileTokens]) {
   float before[Q];
-  find_powers<Q>(count, run, first, scores, before);
+  to_powers<Q, true>(scores[0], kTileTokens, count, kTileTokens, run.largest + first,
+                     run.totals + first, before);
+  alignas(64) int powers[Q][kTokenPairs];
+  for (int q = 0; q < Q; ++q) {
+    for (int64_t t = 0; t < kTileTokens; t += kLanes) {
+      store_raw(powers[q] + t / 2, low_halves((U)load(scores[q] + t) >> 16));
+    }
+  }
   float* const sums = run.sums + first * run.room;
-  const LineOf<C> line;
+  const ValuesOfTwo<C> of_two;
   int64_t i = 0;
   for (; i + kLine<C> <= run.length; i += kLine<C>) {
-    add_line<C, Q>(line, values, scores, before, i, count, sums, run.room);
+    add_line<C, Q>(of_two, values, powers, before, i, count, sums, run.room);
   }
   for (; i < run.length; i += kPair) {
     add_columns<C, Q, 1>(values, scores, before, i, run.length, count, sums, run.room);
@@ -157,9 +208,9 @@ struct OfPairs {
     if constexpr (std::is_same_v<C, Bf16>) {
       add_in_fp32<C, Q>(values, count, run, first, scores);
     } else if constexpr (Q > 4) {
-      for (int q = 0; q < Q; q += 4) add_lines<C, 4>(values, count, run, first + q, scores + q);
+      for (int q = 0; q < Q; q += 4) add_codes<C, 4>(values, count, run, first + q, scores + q);
     } else {
-      add_lines<C, Q>(values, count, run, first, scores);
+      add_codes<C, Q>(values, count, run, first, scores);
     }
   }
 };

@@ -346,8 +346,8 @@ OPTEST_NOINLINE void attend_block(const TiledTokens& tokens, const Softmax& run,
   score_block<kQueryTiles>(
       tokens, run.queries + first / kTile * chunks_of(run.query_length) * kTileBytes, run, scores);
   for (int64_t q = 0; q < rows; ++q) {
-    before[q] = to_powers(scores[q], tokens.count, tokens.width, run.largest + first + q,
-                          run.totals + first + q);
+    to_powers<1>(scores[q], kMostTileTokens, tokens.count, tokens.width, run.largest + first + q,
+                 run.totals + first + q, before + q);
     tile_powers(scores[q], tokens.width, kQueryTiles, q, powers);
   }
   tile_fence();

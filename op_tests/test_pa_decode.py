@@ -15,7 +15,7 @@ SUPPORTED_GFX = ["cpu", "gfx942", "gfx950", "gfx1250", "sm_89", "sm_90", "sm_100
 SMOKE = ["-d", "bf16", "-s", "3,100", "1,1", "2,16", "2,17", "0,8", "2,0", "--heads", "8,2,128"]
 
 # Half a step of the output; twice where probabilities are rounded to the dtype before the second
-# product, as kernels on matrix units do. Codes of fp8 are exact in every dtype: no more for these.
+# product, as kernels on matrix units do, and csrc for codes. These are exact in every dtype.
 RTOL = {dtypes.bf16: 2**-8, dtypes.fp16: 2**-11, dtypes.fp32: 1e-5}
 
 
@@ -86,7 +86,7 @@ def test_pa_decode(sequences, context, heads, kv_heads, size, block_size, dtype,
     for name, fn in candidates.items():
         y = torch.empty_like(q)
         _, us = run_perftest(fn, q, keys, values, y)  # the model reads y
-        exact = name == "cpp"  # keeps its probabilities in fp32
+        exact = name == "cpp" and cache != "fp8"  # keeps its probabilities in fp32
         err = checkAllclose(
             want,
             y,
