@@ -3,9 +3,9 @@
 
 #include "topk_kernels.inl"
 
-// e^x for x <= 0 to 2e-7 of it, and 6e-8 for each 1 that x is below 0; 0 for what is too small to be drawn,
-// -infinity too.
-OPTEST_INLINE F exponential_of_negative(F x) {
+// e^x for x up to kFarAbove to 2e-7 of it, and 6e-8 for each 1 that x is off 0; 0 for what is too small to be
+// drawn, -infinity too.
+OPTEST_INLINE F weight_of(F x) {
 #if defined(OPTEST_ISA_AVX512)
   // Exact for 1.
   static constexpr float kOfFraction[] = {1.0f,          0.693151295f,  0.240164444f,
@@ -18,11 +18,17 @@ OPTEST_INLINE F exponential_of_negative(F x) {
 }
 
 OPTEST_INLINE F weights_of(F logits, int64_t lanes, float largest) {
-  return first_lanes(exponential_of_negative(logits - largest), lanes);
+  return first_lanes(weight_of(logits - largest), lanes);
 }
 template <class T>
 OPTEST_INLINE F weights_at(const T* x, int64_t lanes, float largest) {
   return weights_of(load_lanes(x, lanes), lanes, largest);
+}
+
+// The larger ones, in the lanes that are there.
+OPTEST_INLINE F with_first_lanes(F best, F some, int64_t lanes) {
+  const F both = at_least(some, best);
+  return lanes < kLanes ? choose(lane_numbers() < static_cast<int32_t>(lanes), both, best) : both;
 }
 
 template <class T, bool kFromMemory>
@@ -41,8 +47,7 @@ float largest_logit(const T* x, int64_t n) {
   }
   for (; i < n; i += kLanes) {
     const int64_t lanes = n - i < kLanes ? n - i : kLanes;
-    const F some = load_lanes(x + i, lanes);
-    best[0] = lane_numbers() < static_cast<int32_t>(lanes) ? at_least(some, best[0]) : best[0];
+    best[0] = with_first_lanes(best[0], load_lanes(x + i, lanes), lanes);
   }
   const F both = at_least(at_least(best[0], best[1]), at_least(best[2], best[3]));
   return value_of(largest_key(key_of(both)));
@@ -132,8 +137,12 @@ struct Weighed {
   double total;
 };
 
-// Reads a row once: a run is weighed against the largest that came before its end, and the sums, which
-// stay in scratch->runs, are brought to one scale. Notes what weighs at least `least`, and more.
+// How much larger than all before a logit may be, for its run to be weighed without another look.
+constexpr float kFarAbove = 8.0f;
+
+// Reads a row once: a run is weighed against the largest that came before it, or in it where that is the first
+// or far above, and the sums, which stay in scratch->runs, are brought to one scale. Notes what weighs at least
+// `least`, and more.
 template <bool kNotes, class T>
 Weighed weighed(const T* x, int64_t n, double least, Noted* noted, Scratch* scratch) {
   std::vector<double>& runs = scratch->runs;
@@ -145,18 +154,28 @@ Weighed weighed(const T* x, int64_t n, double least, Noted* noted, Scratch* scra
   for (int64_t begin = 0; begin < n; begin += kRun) {
     const T* const run = x + begin;
     const int64_t length = run_length(n, begin);
-    const float largest_of_run = largest_logit<T, false>(run, length);
-    if (largest_of_run > largest) largest = largest_of_run;
-    const float limit = kNotes ? limit_of(largest, least) : 0.0f;
-    F sum{};
-    each_vector(length, [&](int64_t lanes, int64_t i) OPTEST_LAMBDA {
-      if (i % kPair == 0) ask_for_stream<4>(run + i);
-      const F some = load_lanes(run + i, lanes);
-      if (kNotes) now.note(begin + i, lanes_above(some, limit) & lanes_up_to(lanes));
-      sum += weights_of(some, lanes, largest);
-    });
+    const int64_t noted_before = now.count;
+    F sum, best;
+    float largest_of_run =
+        largest == -INFINITY ? largest_logit<T, false>(run, length) : -INFINITY;
+    do {
+      if (largest_of_run > largest) largest = largest_of_run;
+      const float limit = kNotes ? limit_of(largest, least) : 0.0f;
+      now.count = noted_before;
+      sum = F{};
+      best = splat(-INFINITY);
+      each_vector(length, [&](int64_t lanes, int64_t i) OPTEST_LAMBDA {
+        if (i % kPair == 0) ask_for_stream<4>(run + i);
+        const F some = load_lanes(run + i, lanes);
+        if (kNotes) now.note(begin + i, lanes_above(some, limit) & lanes_up_to(lanes));
+        best = with_first_lanes(best, some, lanes);
+        sum += weights_of(some, lanes, largest);
+      });
+      largest_of_run = value_of(largest_key(key_of(best)));
+    } while (largest_of_run > largest + kFarAbove);
     runs.push_back(static_cast<double>(sum_of(sum)));
     scales.push_back(largest);
+    if (largest_of_run > largest) largest = largest_of_run;
   }
   if (kNotes) *noted = now;
   double total = 0.0;
@@ -228,6 +247,8 @@ struct ByWeight {
   }
   void pass_over() { left -= above; }
   void begin() { above = 0.0; }
+  float share(int64_t) const { return 0.5f; }  // how many weigh so much is not known
+  bool find(const int32_t*, int64_t, Cut*) const { return false; }
   int64_t ties(int64_t n) const {  // of one key, and so of one weight
     int64_t kept = 1;
     for (double sum_of_kept = static_cast<double>(weights[0]); kept < n && sum_of_kept < left; ++kept) {

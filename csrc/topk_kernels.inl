@@ -77,13 +77,33 @@ Best best_above(const T* x, int64_t length, int64_t k, PickedRoom* room, float t
   return best;
 }
 
+// What is above the threshold of the row before, where that holds k elements.
+template <class T>
+bool found_as_before(Best* best, const T* x, int64_t length, int64_t k, PickedRoom* room) {
+  if (!room->guess.holds_for(length, k)) return false;
+  *best = best_above(x, length, k, room, room->guess.threshold);
+  if (best->picked.count >= k) return true;
+  room->guess.missed();
+  return false;
+}
+
 // The best k of k elements or more.
 template <class T>
 Picked best_of(const T* x, int64_t length, int64_t k, PickedRoom* room) {
-  const bool sampled = k >= 16 && length >= 16 * k;
-  const float threshold = sampled ? likely_threshold(x, length, k, room) : no_threshold();
-  Best best = best_above(x, length, k, room, threshold);
-  if (best.picked.count < k) best = best_above(x, length, k, room, no_threshold());
+  Best best{room, k, no_threshold()};
+  if (!found_as_before(&best, x, length, k, room)) {
+    const bool sampled = k >= 16 && length >= 16 * k;
+    const float threshold = sampled ? likely_threshold(x, length, k, room) : no_threshold();
+    best = best_above(x, length, k, room, threshold);
+    if (best.picked.count < k) best = best_above(x, length, k, room, no_threshold());
+    room->guess.threshold = threshold;
+  }
+  // So many that a like row has k of them too, and not so many that they were cut.
+  const auto count = static_cast<float>(best.picked.count), wanted = static_cast<float>(k);
+  const bool fits = best.threshold == room->guess.threshold &&
+                    count > wanted + 4.0f * std::sqrt(wanted);
+  room->guess.k = fits ? k : 0;
+  room->guess.length = length;
   best.picked.keep_best(k);
   return best.picked;
 }

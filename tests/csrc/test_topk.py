@@ -66,6 +66,17 @@ def test_a_sample_that_misleads(ops, dtype, largest):
     assert_topk(ops, scores.repeat(2, 1), [N, N - 5], K)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_unlike_the_ones_before(ops, dtype):
+    """What is above the threshold of one row may be too little of the next, or all of it."""
+    kinds = torch.tensor([0, 0, 4, 0, 1, 1, 2, 2, 0, 3, 3, 0] + [0, 4] * 10 + [1, 0, 2])
+    shifts, widths = torch.tensor([0, -9, 9, 0, -0.3]), torch.tensor([1, 1, 0.1, 0, 1])
+    scores = torch.randn(len(kinds), N) * widths[kinds, None] + shifts[kinds, None]
+    lengths = [N] * len(kinds)
+    lengths[-2] = N // 2
+    assert_topk(ops, scores.to(dtype), lengths, K)
+
+
 def test_scores_that_are_far_apart(ops):
     """Most of those kept lie in one of the parts that the choice among them counts by."""
     scores = torch.randn(3, N) * 1e-3

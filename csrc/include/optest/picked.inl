@@ -67,6 +67,27 @@ struct Cut {
   int64_t ties;
 };
 
+// How many of n <= kLanes keys come before each in a ranking.
+OPTEST_INLINE void find_ranks(const int32_t (&keys)[kLanes], int64_t n, int32_t (&ranks)[kLanes]) {
+  const I all = load_raw<I>(keys);
+  I before{};
+  for (int64_t i = 0; i < n; ++i) before -= all < keys[i];
+  store_raw(ranks, before);
+}
+
+// One of kLanes keys taken from n: that before which about so large a share of them lies in a ranking.
+OPTEST_INLINE int32_t key_of_rank(const int32_t* keys, int64_t n, float share) {
+  int32_t some[kLanes], ranks[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) some[i] = keys[(2 * i + 1) * n / (2 * kLanes)];
+  find_ranks(some, kLanes, ranks);
+  const auto rank = static_cast<int32_t>(share * kLanes);
+  int best = 0;
+  for (int i = 1; i < kLanes; ++i) {
+    if (std::abs(ranks[i] - rank) < std::abs(ranks[best] - rank)) best = i;
+  }
+  return some[best];
+}
+
 // Ends a ranking behind `left` elements.
 struct ByCount {
   int64_t left;
@@ -77,7 +98,21 @@ struct ByCount {
   bool is_above() const { return above >= left; }
   void pass_over() { left -= above; }
   void begin() { above = 0; }
+  float share(int64_t n) const { return static_cast<float>(left) / static_cast<float>(n); }
   int64_t ties(int64_t) const { return left; }
+
+  // Of a vector of keys at most: `left` is at most n.
+  bool find(const int32_t* keys, int64_t n, Cut* cut) const {
+    int32_t some[kLanes], ranks[kLanes];
+    store_raw(some, load_raw<I>(keys));
+    find_ranks(some, n, ranks);
+    int64_t last = -1;
+    for (int64_t i = 0; i < n; ++i) {
+      if (ranks[i] < left && (last < 0 || ranks[i] > ranks[last])) last = i;
+    }
+    *cut = {some[last], left - ranks[last]};
+    return true;
+  }
 };
 
 // Ends a ranking of n >= 1 keys where `by` says. The keys are lost, a vector behind them may be.
@@ -93,8 +128,15 @@ OPTEST_NOINLINE Cut cut_of(int32_t* keys, int64_t n, By by) {
   });
   int32_t low = smallest_key(least);
   int32_t high = largest_key(most);
-  while (low < high) {
-    const auto middle = static_cast<int32_t>((int64_t{low} + high) >> 1);
+  for (int turn = 0; low < high; ++turn) {
+    auto middle = static_cast<int32_t>((int64_t{low} + high) >> 1);
+    Cut cut;
+    if (n <= kLanes && by.find(keys, n, &cut)) return cut;
+    // Keys lie closely at one end mostly: some of them part the others better, but need not.
+    if (turn % 3 < 2) {
+      const int32_t key = key_of_rank(keys, n, by.share(n));
+      middle = key < high ? key : high - 1;
+    }
     by.begin();
     each_vector(n, [&](int64_t lanes, int64_t i) OPTEST_LAMBDA {
       by.look(i, lanes_above(load_raw<I>(keys + i), middle) & lanes_up_to(lanes));
