@@ -72,6 +72,16 @@ def test_where_the_likely_tokens_stand(ops, order, top_p, min_p):
     assert_drawn(ops, ORDERS[order](), 500, top_p, min_p)
 
 
+@pytest.mark.parametrize("top_p", [0.5, 0.999, 1.0])
+@pytest.mark.parametrize("step", [-30.0, 5.0, 12.0, 100.0, torch.inf])
+def test_a_row_that_rises_or_falls_by_steps(ops, step, top_p):
+    """Weights against a smaller logit overflow; those of the first runs may vanish, or be all."""
+    level = torch.arange(5000) // 1000 * step if step < torch.inf else torch.full((5000,), -step)
+    logits = torch.randn(4, 5000) + level
+    logits[:, -900:] = logits[:, -900:].nan_to_num(neginf=1.0)
+    assert_drawn(ops, logits, 0, top_p, 0.0)
+
+
 def test_only_equals_of_the_best_are_left_by_a_min_p_of_one(ops):
     logits = torch.randn(1, 3000) - 10
     logits[0, [5, 2000]] = 3.3
