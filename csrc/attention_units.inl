@@ -3,6 +3,7 @@
 // attention_kernels.inl, once.
 
 #include "optest/gemm_tiles.inl"
+#include "optest/codes_as_bf16.inl"
 
 constexpr int64_t kTileBytes = 1024;
 constexpr int64_t kTileNumbers = 32;  // of a row, bf16

@@ -1,6 +1,7 @@
 // VNNI, pairs of bf16 and AMX on operands of 8 bits. Read by gemm_quant_kernels.inl, once.
 
 #include "optest/gemm_tiles.inl"
+#include "optest/codes_as_bf16.inl"
 
 // ---- VNNI -----------------------------------------------------------------------------------------
 
