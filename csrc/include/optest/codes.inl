@@ -98,6 +98,34 @@ OPTEST_INLINE Pair pair_of_codes(const C* from) {
   const U both = (U)bf16_of_codes(from);
   return {(F)(both << 16), (F)(both & 0xffff0000u)};
 }
+#elif defined(OPTEST_ISA_AVX2)
+// Exponent and mantissa of each code as those of fp16, in the lane of its own: there they stand for 2^8 or
+// 2^7 times less. What is NaN stays one.
+template <class C>
+OPTEST_INLINE __m256i fp16_fields(__m256i codes) {
+  const __m256i sign_and_fields = _mm256_set1_epi16(static_cast<short>(0xbf80));
+  const __m256i fields = _mm256_and_si256(_mm256_srai_epi16(codes, 1), sign_and_fields);
+  if constexpr (std::is_same_v<C, E4m3fnuz>) {
+    const __m256i nan = _mm256_cmpeq_epi16(fields, _mm256_set1_epi16(static_cast<short>(0x8000)));
+    return _mm256_or_si256(fields, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
+  } else {  // the largest alone carries into the exponent's uppermost bit
+    const __m256i carried = _mm256_add_epi16(fields, _mm256_set1_epi16(0x80));
+    return _mm256_or_si256(fields, _mm256_and_si256(carried, _mm256_set1_epi16(0x4000)));
+  }
+}
+
+template <class C>
+OPTEST_INLINE Pair pair_of_codes(const C* from) {
+  // The even codes, then the odd ones, each in the upper byte of a lane of 16 bits.
+  const __m256i order = _mm256_setr_epi8(-1, 0, -1, 2, -1, 4, -1, 6, -1, 8, -1, 10, -1, 12, -1, 14,  //
+                                         -1, 1, -1, 3, -1, 5, -1, 7, -1, 9, -1, 11, -1, 13, -1, 15);
+  const __m256i both =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  const __m256i fields = fp16_fields<C>(_mm256_shuffle_epi8(both, order));
+  constexpr float kPower = std::is_same_v<C, E4m3fnuz> ? 128.0f : 256.0f;
+  return {(F)_mm256_cvtph_ps(_mm256_castsi256_si128(fields)) * kPower,
+          (F)_mm256_cvtph_ps(_mm256_extracti128_si256(fields, 1)) * kPower};
+}
 #else
 template <class C>
 OPTEST_INLINE Pair pair_of_codes(const C* from) {
