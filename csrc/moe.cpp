@@ -45,7 +45,8 @@ struct Sorting {
   void each_pair(int64_t p, const Body& body) const {
     const int64_t end = std::min(pairs, (p + 1) * part);
     for (int64_t i = p * part; i < end; ++i) {
-      if (ids[i] >= 0 && ids[i] < experts) body(i, ids[i]);
+      const auto expert = static_cast<uint32_t>(ids[i]);  // below zero is above them all
+      if (expert < static_cast<uint64_t>(experts)) body(i, static_cast<int64_t>(expert));
     }
   }
 };
@@ -86,24 +87,34 @@ int64_t place(const Sorting& sorting, std::vector<int64_t>& counts, const Entrie
   return at;
 }
 
-// Entries of one part on their way past the caches: a line of each expert's is filled and then written
+// Entries of one part on their way past the caches: a line of each expert's pairs is filled and then written
 // whole. The lines of many experts in turn would otherwise be read and given up again before they are full.
+// Weights are looked up then: they were asked for not long ago, and lines of them would not fit the first
+// cache beside those of pairs.
 template <class W>
 class Outbox {
  public:
-  Outbox(const int64_t* places, int64_t experts, int32_t* ids, W* weights)
-      : begins_(places, places + experts),
+  Outbox(const Sorting& sorting, const int64_t* places, int32_t* ids, const W* from, W* sorted)
+      : begins_(places, places + sorting.experts),
         ends_(begins_),
-        lines_(static_cast<size_t>(experts)),
+        lines_(begins_.size()),
+        experts_(sorting.ids),
+        weights_(from),
         ids_(ids),
-        weights_(weights) {}
+        sorted_(sorted) {}
 
-  void add(int64_t expert, int64_t pair, W weight) {
+  void add(int64_t expert, int64_t pair) {
     const auto e = static_cast<size_t>(expert);
-    const int64_t slot = ends_[e]++ % kLine;
+    const auto slot = static_cast<size_t>(ends_[e]++) % kLine;
     lines_[e].ids[slot] = static_cast<int32_t>(pair);
-    lines_[e].weights[slot] = weight;
     if (slot + 1 == kLine) send(e);
+  }
+
+  // For pairs to come, once a line.
+  void ask_ahead(int64_t pair) const {
+    if (pair % kLine != 0) return;
+    __builtin_prefetch(experts_ + pair + kAhead);
+    __builtin_prefetch(weights_ + pair + kAhead);
   }
 
   void send_all() {
@@ -113,17 +124,19 @@ class Outbox {
 
  private:
   static constexpr int64_t kLine = 16;
+  static constexpr int64_t kAhead = 1024;
 
   struct alignas(64) Line {
     int32_t ids[kLine];
-    W weights[kLine];
   };
 
   void send(size_t e) {
-    const int64_t begin = begins_[e];
-    const int64_t slot = begin % kLine;
-    copy(ids_ + begin, lines_[e].ids + slot, ends_[e] - begin);
-    copy(weights_ + begin, lines_[e].weights + slot, ends_[e] - begin);
+    const int64_t begin = begins_[e], count = ends_[e] - begin;
+    const int32_t* const from = lines_[e].ids + begin % kLine;
+    alignas(64) W weights[kLine];
+    for (int64_t i = 0; i < count; ++i) weights[i] = weights_[from[i]];
+    copy(ids_ + begin, from, count);
+    copy(sorted_ + begin, weights, count);
     begins_[e] = ends_[e];
   }
 
@@ -142,8 +155,10 @@ class Outbox {
   std::vector<int64_t> begins_;  // of what each expert's line holds
   std::vector<int64_t> ends_;
   std::vector<Line> lines_;
+  const int32_t* experts_;  // of the pairs
+  const W* weights_;
   int32_t* ids_;
-  W* weights_;
+  W* sorted_;
 };
 
 // W has the size of a weight.
@@ -164,8 +179,11 @@ int64_t sort_pairs(const Sorting& sorting, const Entries& to, const void* weight
   sorting.each_part([&](int64_t p) {
     int64_t* const places = counts.data() + p * sorting.experts;
     if (past_caches) {
-      Outbox<W> outbox(places, sorting.experts, to.ids, sorted);
-      sorting.each_pair(p, [&](int64_t pair, int64_t e) { outbox.add(e, pair, from[pair]); });
+      Outbox<W> outbox(sorting, places, to.ids, from, sorted);
+      sorting.each_pair(p, [&](int64_t pair, int64_t e) {
+        outbox.ask_ahead(pair);
+        outbox.add(e, pair);
+      });
       outbox.send_all();
       return;
     }
