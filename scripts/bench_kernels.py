@@ -4,7 +4,9 @@
 Each operator is timed in rounds with a copy, torch.compile and torch eager beside it; ratios are
 taken within a round, so that a slow moment hits both sides, and their median is judged. All write
 into memory that exists already, also what torch allocates: fresh pages would cost more than the
-kernels. Exits 1 below a bar.
+kernels. Beside the share of the copy stands the bound that instructions set to it: those of a small
+input are counted, and held against what the processor takes of their kind at most. Exits 1 below
+a bar.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from kernels import (
     decode,
     experts,
     gemm_quant,
+    instructions,
     memory,
     mx,
     norm,
@@ -71,6 +74,8 @@ def main() -> int:
         torch.set_num_threads(1)
     memory.keep_freed_memory()
     copy_bytes, copy_calls = memory.copies(args.mib)
+    counting = instructions.operators()
+    at_most = instructions.peaks(counting) if counting is not None else ()
     print(table.head())
     all_passed = True
     for family in FAMILIES:
@@ -79,7 +84,8 @@ def main() -> int:
                 continue
             contest = make()
             times = timed(contest, copy_calls, args.rounds, clock)
-            line, passed = table.line(name, contest, times, copy_bytes)
+            bound = instructions.bound(family.contests(1)[name], at_most) if at_most else None
+            line, passed = table.line(name, contest, times, copy_bytes, bound)
             all_passed = all_passed and passed
             print(line, flush=True)
             torch.compiler.reset()

@@ -1,0 +1,105 @@
+"""Instructions: how many a kernel takes, and how fast it would be if nothing else took time.
+
+Its vector instructions are counted on a small input, by stepping through them. A processor takes
+each kind of them at most so often in a second, which is measured: the longest of what all of them,
+those that multiply and those that move lanes take at that pace is a time that no memory, however
+fast, makes shorter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernels.contest import Call, Maker
+from optest import native
+
+KINDS = (
+    1,
+    2,
+    3,
+)  # any on vectors, multiplying, moving lanes: as csrc/instructions.cpp numbers them
+
+_AT_PEAK, _TRIES = 3_000_000, 20
+_LONGEST_CALL = 1e-3  # in seconds: each of its instructions takes microseconds to step over
+
+
+def operators() -> Any | None:  # noqa: ANN401 - torch types its namespaces no better
+    """What counts; None where this CPU, or system, is none whose instructions can be counted."""
+    counting = native.csrc("instructions")
+    known = hasattr(counting, "begin_counting") and native.csrc("harness").isa().startswith("avx")
+    return counting if known else None
+
+
+def seconds(call: Call) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def peaks(counting: Any) -> tuple[float, ...]:  # noqa: ANN401
+    """Instructions a second that all threads together take at most, of each of KINDS."""
+    runs = (partial(counting.run_instructions, kind, _AT_PEAK) for kind in KINDS)
+    best = [min(seconds(run) for _ in range(_TRIES)) for run in runs]
+    return tuple(_AT_PEAK * torch.get_num_threads() / least for least in best)
+
+
+def code() -> torch.Tensor:
+    """Address ranges [n, 2] of the libraries of csrc in this process, int64."""
+    cache = native.library_path("instructions").parents[1]  # each library has a folder of its own
+    ranges = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, rights, _, _, _, *file = line.split(maxsplit=5)
+        if "x" in rights and file and cache in Path(file[0]).parents:
+            ranges.append([int(address, 16) for address in span.split("-")])
+    return torch.tensor(ranges)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def counted(counting: Any, call: Call) -> list[int]:  # noqa: ANN401
+    """Instructions on vectors that a call takes in csrc, of each of KINDS, on one thread.
+
+    The call must have run before: it may not start threads, nor load code.
+    """
+    counts, ranges = torch.zeros(len(KINDS) + 1, dtype=torch.int64), code()
+    with one_thread():
+        counting.begin_counting(ranges)
+        try:
+            call()
+        finally:
+            counting.end_counting(counts)
+    return counts[1:].tolist()
+
+
+def bound(make: Maker, at_most: tuple[float, ...]) -> float | None:
+    """Bytes a second that the contest's instructions allow at their ``peaks``.
+
+    Args:
+        make: makes the contest small.
+        at_most: instructions a second, as ``peaks`` gives them.
+
+    Returns:
+        None where stepping through the call would take minutes.
+    """
+    contest = make()
+    contest.ours()
+    with one_thread():
+        if min(seconds(contest.ours) for _ in range(3)) > _LONGEST_CALL:
+            return None
+    counts = counted(native.csrc("instructions"), contest.ours)
+    return contest.nbytes / max(n / peak for n, peak in zip(counts, at_most, strict=True))
