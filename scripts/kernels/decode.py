@@ -47,7 +47,7 @@ def gather_sdpa(scale: float, v_scale: float) -> Callable[..., torch.Tensor]:
 
 def pa_decode(mib: int, dtype: torch.dtype) -> Contest:
     """Of Llama-3-8B: 16 sequences; caches of bf16, or of fp8 and as many bytes."""
-    sequences, heads, kv_heads, size, block = 16, 32, 8, 128, 16
+    sequences, heads, kv_heads, size, block = min(mib, 16), 32, 8, 128, 16
     fp8 = dtype == torch.float8_e4m3fn
     blocks = rows_of(mib, block * kv_heads * size, 1.0 if fp8 else 0.5) // sequences
     tokens, k_scale, v_scale = sequences * blocks * block, 1.0, 1.0
@@ -75,7 +75,7 @@ def pa_decode(mib: int, dtype: torch.dtype) -> Contest:
 def mla_decode(mib: int) -> Contest:
     """Of DeepSeek-V3: 8 sequences of an eighth of the memory, arithmetic being what takes time."""
     sequences, heads, rank, size, block = 8, 128, 512, 576, 64
-    blocks = rows_of(mib, block * size, 1 / 8) // sequences
+    blocks = max(rows_of(mib, block * size, 1 / 8) // sequences, 1)
     cache = random_rows(sequences * blocks * block, size).view(-1, block, size)
     tables = torch.randperm(sequences * blocks, dtype=torch.int32).view(sequences, blocks)
     longest = blocks * block

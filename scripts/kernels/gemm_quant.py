@@ -48,7 +48,7 @@ def int_mm(x: torch.Tensor, w: torch.Tensor) -> dict[str, Rival]:
 
 def gemm_a8w8(mib: int, kind: str, m: int) -> Contest:
     """Of Llama-3-70B's gate_up_proj, as one rank of two has it."""
-    dtype, n, k = scaling.WAYS[kind][0], 56 * mib, 8192
+    dtype, n, k = scaling.WAYS[kind][0], max(56 * mib, 64), 8192
     x, w, out = random_codes(m, k, dtype), random_codes(n, k, dtype), torch.empty(m, n)
     out, x_scale, w_scale = out.bfloat16(), torch.rand(m, 1), torch.rand(n, 1)
     packed, run = ops.gemm_quant.pack_weight(w), native.csrc("gemm_quant").gemm_a8w8
@@ -57,14 +57,14 @@ def gemm_a8w8(mib: int, kind: str, m: int) -> Contest:
         f"{m}x{n}x{k}",
         x.nbytes + w.nbytes + out.nbytes + x_scale.nbytes + w_scale.nbytes,
         lambda: run(out, x, packed, x_scale, w_scale),
-        {**compiled, **bf16_rivals(m, n, k), **int_mm(x, w)},
+        {**compiled, **bf16_rivals(m, n, k, dtype), **int_mm(x, w)},
         of_copy=0.0,
     )
 
 
 def gemm_a8w8_blockscale(mib: int, kind: str, m: int) -> Contest:
     """Of DeepSeek-V3's hidden_size, n being as many as fill the memory."""
-    dtype, n, k = scaling.WAYS[kind][0], 32 * mib, 7168
+    dtype, n, k = scaling.WAYS[kind][0], max(32 * mib, BLOCK), 7168
     x, w, out = random_codes(m, k, dtype), random_codes(n, k, dtype), torch.empty(m, n)
     out, x_scale, w_scale = (
         out.bfloat16(),
@@ -78,7 +78,7 @@ def gemm_a8w8_blockscale(mib: int, kind: str, m: int) -> Contest:
         lambda: run(out, x, packed, x_scale, w_scale),
         {
             **against_inductor(product_of_scaled, x, w, x_scale, w_scale, slow=True),
-            **bf16_rivals(m, n, k),
+            **bf16_rivals(m, n, k, dtype),
             **int_mm(x, w),
         },
         of_copy=0.0,

@@ -59,7 +59,7 @@ def product_of_decoded(
 
 def gemm_a4w4(mib: int, m: int) -> Contest:
     """Of Llama-3-70B's gate_up_proj, as one rank of two has it."""
-    n, k = 56 * mib, 8192
+    n, k = max(56 * mib, 64), 8192
     x, x_scale = ops.mx.quant_mxfp4(torch.randn(m, k))
     w, w_scale = ops.mx.quant_mxfp4(random_rows(n, k))
     out, run = torch.empty(m, n).bfloat16(), native.csrc("mx").gemm_a4w4
@@ -70,7 +70,7 @@ def gemm_a4w4(mib: int, m: int) -> Contest:
         lambda: run(out, x, packed, x_scale, packed_scale),
         {
             **against_inductor(product_of_decoded, x, w, x_scale, w_scale, slow=True),
-            **bf16_rivals(m, n, k),
+            **bf16_rivals(m, n, k, w.dtype),
         },
         of_copy=0.0,
     )
