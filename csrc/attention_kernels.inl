@@ -23,22 +23,18 @@ OPTEST_INLINE F power_of_two(F x) {
   return sum * (F)(((U)shifted + 127u) << 23);
 }
 
-// Over all lanes, in a tree: a chain of scalars takes longer than the rest of a short softmax.
 OPTEST_INLINE float largest_number_of(F value) {
 #if defined(OPTEST_ISA_AVX512)
   return _mm512_reduce_max_ps((__m512)value);
+#elif defined(OPTEST_ISA_AVX2)
+  const __m256 all = (__m256)value;
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 #else
   float largest = value[0];
   for (int i = 1; i < kLanes; ++i) largest = value[i] > largest ? value[i] : largest;
   return largest;
-#endif
-}
-
-OPTEST_INLINE float tree_sum_of(F value) {
-#if defined(OPTEST_ISA_AVX512)
-  return _mm512_reduce_add_ps((__m512)value);
-#else
-  return sum_of(value);
 #endif
 }
 
@@ -199,7 +195,7 @@ OPTEST_INLINE float make_powers(float* scores, int64_t width, float largest) {
     store_raw(scores + t, power);
     sum += power;
   }
-  return tree_sum_of(sum);
+  return sum_of(sum);
 }
 
 // Both, of some queries, of which `largest` and `totals` are brought up to date: what all sums before are to be

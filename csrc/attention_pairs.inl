@@ -177,7 +177,7 @@ OPTEST_BF16 OPTEST_NOINLINE void add_codes(const TokenRows& values, int64_t coun
   alignas(64) int powers[Q][kTokenPairs];
   for (int q = 0; q < Q; ++q) {
     for (int64_t t = 0; t < kTileTokens; t += kLanes) {
-      store_raw(powers[q] + t / 2, low_halves((U)load(scores[q] + t) >> 16));
+      store_raw(powers[q] + t / 2, high_halves((U)load(scores[q] + t)));
     }
   }
   float* const sums = run.sums + first * run.room;

@@ -105,7 +105,7 @@ inline void pack_mx_bf16(const void* x, int64_t row_bytes, int64_t rows, int64_t
       const float* const from = reinterpret_cast<const float*>(row) + i;
       for (int64_t at = 0; at < kDepth / 2; at += kLanes) {
         const U bits = r < rows ? load_raw<U>(from + at) : U{};
-        store_raw(to + r * 64 + at * 2, low_halves(bits >> 16));
+        store_raw(to + r * 64 + at * 2, high_halves(bits));
       }
     }
   }

@@ -27,13 +27,6 @@ OPTEST_INLINE void for_vectors(int64_t begin, int64_t end, const Step& step) {
   if (i < end) step(std::false_type{}, i, end - i);
 }
 
-OPTEST_INLINE float total_of(F value) {
-#if defined(OPTEST_ISA_AVX512)
-  return _mm512_reduce_add_ps((__m512)value);
-#endif
-  return sum_of(value);
-}
-
 // Elements 2i and 2i + 1 change places.
 OPTEST_INLINE F neighbours(F value) {
 #if defined(OPTEST_ISA_AVX512)
@@ -141,7 +134,7 @@ OPTEST_INLINE float squares_of(const T* head, int64_t size) {
     a = fma(v.a, v.a, a);
     b = fma(v.b, v.b, b);
   }
-  return total_of(a + b);
+  return sum_of(a + b);
 }
 
 // RMSNorm of each head, then its turn, rounded once; there are weights for whole vectors. Factors of some

@@ -112,19 +112,39 @@ OPTEST_INLINE F reciprocal_of(F value) {
 #endif
 }
 
+// Over all lanes, in a tree where a chain of scalars would take longer than the rest of a short row.
 OPTEST_INLINE float sum_of(F value) {
+#if defined(OPTEST_ISA_AVX512)
+  return _mm512_reduce_add_ps((__m512)value);
+#elif defined(OPTEST_ISA_AVX2)
+  const __m256 all = (__m256)value;
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+#elif defined(OPTEST_ISA_NEON)
+  return vaddvq_f32((float32x4_t)value);
+#else
   float sum = 0.0f;
   for (int i = 0; i < kLanes; ++i) sum += value[i];
   return sum;
+#endif
 }
 
 OPTEST_INLINE uint32_t largest_of(U value) {
 #if defined(OPTEST_ISA_AVX512)
   return _mm512_reduce_max_epu32((__m512i)value);
-#endif
+#elif defined(OPTEST_ISA_AVX2)
+  const __m256i all = (__m256i)value;
+  const __m128i four = _mm_max_epu32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+  const __m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1))));
+#elif defined(OPTEST_ISA_NEON)
+  return vmaxvq_u32((uint32x4_t)value);
+#else
   uint32_t largest = 0;
   for (int i = 0; i < kLanes; ++i) largest = value[i] > largest ? value[i] : largest;
   return largest;
+#endif
 }
 
 // ---- to fp32 --------------------------------------------------------------------------------------
@@ -175,6 +195,17 @@ OPTEST_INLINE U16 low_halves(U value) {
 #endif
 }
 
+OPTEST_INLINE U16 high_halves(U value) {
+#if defined(OPTEST_ISA_AVX2)
+  const __m256i high = _mm256_shuffle_epi8(
+      (__m256i)value, _mm256_setr_epi8(2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                                       2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1));
+  return (U16)_mm_unpacklo_epi64(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+#else
+  return low_halves(value >> 16);
+#endif
+}
+
 OPTEST_INLINE U8 low_bytes(U value) {
 #if defined(OPTEST_ISA_AVX512)
   return (U8)_mm512_cvtepi32_epi8((__m512i)value);
@@ -219,7 +250,7 @@ OPTEST_INLINE U16 round_to_fp16(F value) {
 
 // Rounded to nearest, ties to even.
 OPTEST_INLINE void store(float* to, F value) { store_raw(to, value); }
-OPTEST_INLINE void store(Bf16* to, F value) { store_raw(to, low_halves(round_to_bf16(value) >> 16)); }
+OPTEST_INLINE void store(Bf16* to, F value) { store_raw(to, high_halves(round_to_bf16(value))); }
 OPTEST_INLINE void store(Fp16* to, F value) { store_raw(to, round_to_fp16(value)); }
 
 // ---- parts of a vector ----------------------------------------------------------------------------
