@@ -24,7 +24,7 @@ namespace optest {
 namespace {
 
 constexpr int64_t kMostRanges = 64;
-constexpr int64_t kKinds = 4;  // all, then each of Kind
+constexpr int64_t kKinds = 4;  // all, then as Kind has them
 
 struct Stepping {
   uintptr_t first[kMostRanges], end[kMostRanges];
@@ -49,8 +49,9 @@ void count_one(int, siginfo_t*, void* context) {
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
   const auto at = static_cast<uintptr_t>(registers[REG_RIP]);
   if (!stepping.asks_about(at)) return;
-  ++stepping.counts[0];
-  const Kind kind = kind_of(reinterpret_cast<const uint8_t*>(at));
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(at);
+  if (!may_fuse(bytes)) ++stepping.counts[0];
+  const Kind kind = kind_of(bytes);
   if (kind == Kind::other) return;
   ++stepping.counts[1];
   if (kind == Kind::multiply) ++stepping.counts[2];
@@ -89,7 +90,8 @@ void begin_counting(Tensor ranges) {
   set_stepping(true);
 }
 
-// counts [4] int64: all instructions, those on vectors, of these those that multiply and that move lanes.
+// counts [4] int64: all instructions (but conditional jumps, which cost nothing of their own), those on vectors,
+// of these those that multiply and that move lanes.
 void end_counting(Tensor counts) {
   set_stepping(false);
   check(in_use.load(), "no instructions are being counted, expected begin_counting first");
@@ -120,6 +122,12 @@ constexpr int64_t kUnrolled = 12;  // more than a unit's latency times the units
 #define OPTEST_FMA_512(i) "vfmadd231ps %%zmm15, %%zmm15, %%zmm" #i "\n"
 #define OPTEST_UNPACK_512(i) "vpunpcklbw %%zmm15, %%zmm" #i ", %%zmm" #i "\n"
 
+#define OPTEST_NOP(i) "nop; nop; nop; nop; nop; nop; nop; nop; nop; nop\n"
+
+void run_nops(int64_t count) {
+  for (int64_t i = 0; i < count; i += 10 * kUnrolled) asm volatile(OPTEST_TWELVE(OPTEST_NOP));
+}
+
 // Numbers that arithmetic is quick with.
 #define OPTEST_CLEAR asm volatile("vzeroall" : : : OPTEST_CLOBBERS, "xmm12", "xmm13", "xmm14", "xmm15")
 
@@ -147,17 +155,19 @@ void run_512(Kind kind, int64_t count) {
   asm volatile("vzeroupper");
 }
 
-// `count` instructions of a kind on each thread: 1 any on vectors, 2 one that multiplies, 3 one that moves
-// lanes; each the quickest of its kind, on the widest vectors that kernels use.
+// `count` instructions of a kind on each thread, a multiple of 120: 0 any, 1 any on vectors, 2 one that multiplies,
+// 3 one that moves lanes; each the quickest of its kind, on the widest vectors that kernels use.
 void run_instructions(int64_t kind, int64_t count) {
-  check(kind >= 1 && kind < kKinds, "kind is ", kind, ", expected 1 to ", kKinds - 1);
-  check(count >= 0, "count is ", count, ", expected 0 or more");
+  check(kind >= 0 && kind < kKinds, "kind is ", kind, ", expected 0 to ", kKinds - 1);
+  check(count >= 0 && count % 120 == 0, "count is ", count, ", expected a multiple of 120");
   const Isa isa = current_isa();
   check(isa == Isa::avx2 || isa == Isa::avx512, "the instruction set is ", choose_isa().name,
         ", expected avx2 or avx512");
   const auto run = isa == Isa::avx512 ? &run_512 : &run_256;
   parallel_pieces(torch::stable::get_num_threads(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) run(static_cast<Kind>(kind), count);
+    for (int64_t i = begin; i < end; ++i) {
+      kind == 0 ? run_nops(count) : run(static_cast<Kind>(kind), count);
+    }
   });
 }
 

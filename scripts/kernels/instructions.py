@@ -1,9 +1,9 @@
 """Instructions: how many a kernel takes, and how fast it would be if nothing else took time.
 
-Its vector instructions are counted on a small input, by stepping through them. A processor takes
-each kind of them at most so often in a second, which is measured: the longest of what all of them,
-those that multiply and those that move lanes take at that pace is a time that no memory, however
-fast, makes shorter.
+They are counted on a small input, by stepping through them. A processor takes each kind of them at
+most so often in a second, which is measured: the longest of what all of them, those on vectors and
+of these those that multiply and those that move lanes take at that pace is a time that no memory,
+however fast, makes shorter.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ import torch
 from kernels.contest import Call, Maker
 from optest import native
 
-KINDS = (
-    1,
-    2,
-    3,
-)  # any on vectors, multiplying, moving lanes: as csrc/instructions.cpp numbers them
+# Any, any on vectors, what multiplies, what moves lanes: as csrc/instructions.cpp numbers them.
+KINDS = (0, 1, 2, 3)
 
 _AT_PEAK, _TRIES = 3_000_000, 20
 _LONGEST_CALL = 1e-3  # in seconds: each of its instructions takes microseconds to step over
@@ -72,18 +69,18 @@ def one_thread() -> Iterator[None]:
 
 
 def counted(counting: Any, call: Call) -> list[int]:  # noqa: ANN401
-    """Instructions on vectors that a call takes in csrc, of each of KINDS, on one thread.
+    """Instructions that a call takes in csrc, of each of KINDS, on one thread.
 
     The call must have run before: it may not start threads, nor load code.
     """
-    counts, ranges = torch.zeros(len(KINDS) + 1, dtype=torch.int64), code()
+    counts, ranges = torch.zeros(len(KINDS), dtype=torch.int64), code()
     with one_thread():
         counting.begin_counting(ranges)
         try:
             call()
         finally:
             counting.end_counting(counts)
-    return counts[1:].tolist()
+    return counts.tolist()
 
 
 def bound(make: Maker, at_most: tuple[float, ...]) -> float | None:

@@ -156,26 +156,30 @@ def test_the_kind_of_an_instruction(kind, tmp_path, line, expected):
 @pytest.mark.parametrize("which", instructions.KINDS)
 def test_each_that_ran_is_counted_once(vectors, which):
     counts = instructions.counted(vectors, lambda: vectors.run_instructions(which, 12_000))
-    assert counts == [12_000, 12_000 * (which == MULTIPLY), 12_000 * (which == SHUFFLE)]
+    assert 12_000 <= counts[0] < 16_000, "those of the loop too"
+    assert counts[1:] == [12_000 * (which in kinds) for kinds in ((1, 2, 3), (2,), (3,))]
 
 
 def test_other_libraries_are_not_counted(vectors):
     x = torch.ones(100_000)
-    assert instructions.counted(vectors, lambda: x + x) == [0, 0, 0]
+    every, *of_vectors = instructions.counted(vectors, lambda: x + x)
+    assert every < 2_000, "what begins and ends the counting"
+    assert of_vectors == [0, 0, 0]
 
 
 def test_the_bound_is_the_kind_that_takes_longest(vectors):
     def make():
         return Contest("", 6_000, lambda: vectors.run_instructions(MULTIPLY, 12_000), {})
 
-    assert instructions.bound(make, (4e9, 2e9, 1e9)) == pytest.approx(6_000 / (12_000 / 2e9))
-    assert instructions.bound(make, (1e9, 2e9, 1e9)) == pytest.approx(6_000 / (12_000 / 1e9))
+    slowest = pytest.approx(6_000 / (12_000 / 1e9))
+    assert instructions.bound(make, (9e9, 4e9, 1e9, 0.1e9)) == slowest, "none moves lanes"
+    assert instructions.bound(make, (9e9, 1e9, 2e9, 9e9)) == slowest
 
 
 def test_peaks_rise_with_what_a_unit_does_at_once(vectors):
     """Bitwise instructions have all units that others have."""
-    every, multiply, shuffle = instructions.peaks(vectors)
-    assert every > 0.9 * max(multiply, shuffle) > 1e8
+    every, on_vectors, multiply, shuffle = instructions.peaks(vectors)
+    assert 1.1 * every > on_vectors > 0.9 * max(multiply, shuffle) > 1e8
 
 
 def test_the_process_has_its_handler_back(ops):
@@ -196,10 +200,10 @@ def test_what_it_refuses(ops):
         ops.end_counting(counts)
     with pytest.raises(ValueError, match=r"ranges has shape \[3\], expected"):
         ops.begin_counting(torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="kind is 4, expected 1 to 3"):
-        ops.run_instructions(4, 12)
-    with pytest.raises(ValueError, match="count is -1, expected 0 or more"):
-        ops.run_instructions(1, -1)
+    with pytest.raises(ValueError, match="kind is 4, expected 0 to 3"):
+        ops.run_instructions(4, 120)
+    with pytest.raises(ValueError, match="count is 12, expected a multiple of 120"):
+        ops.run_instructions(1, 12)
     ops.begin_counting(torch.zeros(0, 2, dtype=torch.int64))
     try:
         with pytest.raises(ValueError, match="expected end_counting first"):

@@ -80,6 +80,11 @@ inline bool moves_lanes(const Encoding& e) {
   }
 }
 
+// Whether it is a conditional jump, which a processor decodes as one with the comparison before it.
+inline bool may_fuse(const uint8_t* at) {
+  return (at[0] & 0xf0) == 0x70 || (at[0] == 0x0f && (at[1] & 0xf0) == 0x80);
+}
+
 // Of the instruction whose bytes begin at `at`.
 inline Kind kind_of(const uint8_t* at) {
   const Encoding e = encoding_of(at);
