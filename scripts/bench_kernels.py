@@ -55,7 +55,7 @@ FAMILIES = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--rounds", type=at_least(1), default=9, help="rounds an operator (default 9)"
     )
