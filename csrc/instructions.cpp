@@ -23,7 +23,7 @@
 namespace optest {
 namespace {
 
-constexpr int64_t kMostRanges = 64;
+constexpr int64_t kMostRanges = 256;
 constexpr int64_t kKinds = 4;  // all, then as Kind has them
 
 struct Stepping {
