@@ -479,12 +479,12 @@ OPTEST_INLINE void ask_for_page(const void* end) {
   if (at % page < kBytes) __builtin_prefetch(reinterpret_cast<const void*>(at - at % page + ahead));
 }
 
-// The same for what is read once and nothing else beside it. AMD's cores fetch the lines of a page by
-// themselves, and as many as can be asked for are fewer: there the first of a page far ahead is asked for,
-// since finding a page, in a virtual machine, takes longer than fetching it.
+// The same for what is read once and nothing else beside it. AMD's cores from Zen 4 on, the first with AVX-512,
+// fetch the lines of a page by themselves, and as many as can be asked for are fewer: there the first of a page
+// far ahead is asked for, since finding a page, in a virtual machine, takes longer than fetching it.
 template <int kPages, class T>
 OPTEST_INLINE void ask_for_stream(const T* place) {
-  if (!kIsAmd) return ask_for_lines<kPages>(place);
+  if (kLanes < 16 || !kIsAmd) return ask_for_lines<kPages>(place);
   ask_for_page<kPair * static_cast<int64_t>(sizeof(T))>(place + kPair);
 }
 
