@@ -75,7 +75,7 @@ def main() -> int:
     memory.keep_freed_memory()
     copy_bytes, copy_calls = memory.copies(args.mib)
     counting = instructions.operators()
-    at_most = instructions.peaks(counting) if counting is not None else ()
+    at_most: tuple[float, ...] = ()
     print(table.head())
     all_passed = True
     for family in FAMILIES:
@@ -84,7 +84,10 @@ def main() -> int:
                 continue
             contest = make()
             times = timed(contest, copy_calls, args.rounds, clock)
-            bound = instructions.bound(family.contests(1)[name], at_most) if at_most else None
+            bound = None
+            if counting is not None:
+                at_most = instructions.peaks(counting, at_most)
+                bound = instructions.bound(family.contests(1)[name], at_most)
             line, passed = table.line(name, contest, times, copy_bytes, bound)
             all_passed = all_passed and passed
             print(line, flush=True)
