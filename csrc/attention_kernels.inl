@@ -336,8 +336,8 @@ void attend(const TokenRows& keys, const TokenRows& values, int64_t count, const
     const int64_t end = begin + 16 < count ? begin + 16 : count;
     for (int64_t h = 0; h < heads.count; ++h) {
       score_group<Way>({keys.base + h * heads.key_step, keys.at, keys.next},
-                          run.queries + h * heads.query_step, run, group, begin, end,
-                          scores + h * group);
+                       run.queries + h * heads.query_step, run, group, begin, end,
+                       scores + h * group);
     }
   }
   for (int64_t h = 0; h < heads.count; ++h) {

@@ -107,53 +107,40 @@ void end_counting(Tensor counts) {
 
 constexpr int64_t kUnrolled = 12;  // more than a unit's latency times the units
 
-#define OPTEST_TWELVE(one) \
-  one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11)
-#define OPTEST_LOOP(one) \
-  for (int64_t i = 0; i < count; i += kUnrolled) asm volatile(OPTEST_TWELVE(one) : : : OPTEST_CLOBBERS)
+#define OPTEST_TWELVE(one, v) \
+  one(v, 0) one(v, 1) one(v, 2) one(v, 3) one(v, 4) one(v, 5) one(v, 6) one(v, 7) one(v, 8) one(v, 9) \
+      one(v, 10) one(v, 11)
+#define OPTEST_LOOP(one, v) \
+  for (int64_t i = 0; i < count; i += kUnrolled) \
+  asm volatile(OPTEST_TWELVE(one, v) : : : OPTEST_CLOBBERS)
 
 #define OPTEST_CLOBBERS                                                                        \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 
-#define OPTEST_OR_256(i) "vpor %%ymm15, %%ymm" #i ", %%ymm" #i "\n"
-#define OPTEST_FMA_256(i) "vfmadd231ps %%ymm15, %%ymm15, %%ymm" #i "\n"
-#define OPTEST_UNPACK_256(i) "vpunpcklbw %%ymm15, %%ymm" #i ", %%ymm" #i "\n"
-#define OPTEST_OR_512(i) "vporq %%zmm15, %%zmm" #i ", %%zmm" #i "\n"
-#define OPTEST_FMA_512(i) "vfmadd231ps %%zmm15, %%zmm15, %%zmm" #i "\n"
-#define OPTEST_UNPACK_512(i) "vpunpcklbw %%zmm15, %%zmm" #i ", %%zmm" #i "\n"
-
-#define OPTEST_NOP(i) "nop; nop; nop; nop; nop; nop; nop; nop; nop; nop\n"
+#define OPTEST_OR(v, i) "vorps %%" v "15, %%" v #i ", %%" v #i "\n"
+#define OPTEST_FMA(v, i) "vfmadd231ps %%" v "15, %%" v "15, %%" v #i "\n"
+#define OPTEST_UNPACK(v, i) "vpunpcklbw %%" v "15, %%" v #i ", %%" v #i "\n"
+#define OPTEST_NOP(v, i) "nop; nop; nop; nop; nop; nop; nop; nop; nop; nop\n"
 
 void run_nops(int64_t count) {
-  for (int64_t i = 0; i < count; i += 10 * kUnrolled) asm volatile(OPTEST_TWELVE(OPTEST_NOP));
+  for (int64_t i = 0; i < count; i += 10 * kUnrolled) asm volatile(OPTEST_TWELVE(OPTEST_NOP, ""));
 }
 
-// Numbers that arithmetic is quick with.
-#define OPTEST_CLEAR asm volatile("vzeroall" : : : OPTEST_CLOBBERS, "xmm12", "xmm13", "xmm14", "xmm15")
-
-void run_256(Kind kind, int64_t count) {
-  OPTEST_CLEAR;
-  if (kind == Kind::multiply) {
-    OPTEST_LOOP(OPTEST_FMA_256);
-  } else if (kind == Kind::shuffle) {
-    OPTEST_LOOP(OPTEST_UNPACK_256);
-  } else {
-    OPTEST_LOOP(OPTEST_OR_256);
+// Of vectors of a register's name; numbers are zeros, which arithmetic is quick with.
+#define OPTEST_RUN(name, v)                                                               \
+  void name(Kind kind, int64_t count) {                                                   \
+    asm volatile("vzeroall" : : : OPTEST_CLOBBERS, "xmm12", "xmm13", "xmm14", "xmm15");   \
+    if (kind == Kind::multiply) {                                                         \
+      OPTEST_LOOP(OPTEST_FMA, v);                                                         \
+    } else if (kind == Kind::shuffle) {                                                   \
+      OPTEST_LOOP(OPTEST_UNPACK, v);                                                      \
+    } else {                                                                              \
+      OPTEST_LOOP(OPTEST_OR, v);                                                          \
+    }                                                                                     \
+    asm volatile("vzeroupper");                                                           \
   }
-  asm volatile("vzeroupper");
-}
-
-void run_512(Kind kind, int64_t count) {
-  OPTEST_CLEAR;
-  if (kind == Kind::multiply) {
-    OPTEST_LOOP(OPTEST_FMA_512);
-  } else if (kind == Kind::shuffle) {
-    OPTEST_LOOP(OPTEST_UNPACK_512);
-  } else {
-    OPTEST_LOOP(OPTEST_OR_512);
-  }
-  asm volatile("vzeroupper");
-}
+OPTEST_RUN(run_256, "ymm")
+OPTEST_RUN(run_512, "zmm")
 
 // `count` instructions of a kind on each thread, a multiple of 120: 0 any, 1 any on vectors, 2 one that multiplies,
 // 3 one that moves lanes; each the quickest of its kind, on the widest vectors that kernels use.

@@ -87,7 +87,7 @@ def main() -> int:
             bound = None
             if counting is not None:
                 at_most = instructions.peaks(counting, at_most)
-                bound = instructions.bound(family.contests(1)[name], at_most)
+                bound = instructions.bound(counting, family.contests(1)[name], at_most)
             line, passed = table.line(name, contest, times, copy_bytes, bound)
             all_passed = all_passed and passed
             print(line, flush=True)

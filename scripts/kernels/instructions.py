@@ -8,9 +8,6 @@ however fast, makes shorter.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,9 @@ from typing import Any
 import torch
 
 from kernels.contest import Call, Maker
+from kernels.course import seconds
 from optest import native
+from optest.timing.threads import threads
 
 # Any, any on vectors, what multiplies, what moves lanes: as csrc/instructions.cpp numbers them.
 KINDS = (0, 1, 2, 3)
@@ -32,12 +31,6 @@ def operators() -> Any | None:  # noqa: ANN401 - torch types its namespaces no b
     counting = native.csrc("instructions")
     known = hasattr(counting, "begin_counting") and native.csrc("harness").isa().startswith("avx")
     return counting if known else None
-
-
-def seconds(call: Call) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
 
 
 def peaks(counting: Any, before: tuple[float, ...] = ()) -> tuple[float, ...]:  # noqa: ANN401
@@ -62,23 +55,13 @@ def code() -> torch.Tensor:
     return torch.tensor(ranges)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def counted(counting: Any, call: Call) -> list[int]:  # noqa: ANN401
     """Instructions that a call takes in csrc, of each of KINDS, on one thread.
 
     The call must have run before: it may not start threads, nor load code.
     """
     counts, ranges = torch.zeros(len(KINDS), dtype=torch.int64), code()
-    with one_thread():
+    with threads(1):
         counting.begin_counting(ranges)
         try:
             call()
@@ -87,10 +70,15 @@ def counted(counting: Any, call: Call) -> list[int]:  # noqa: ANN401
     return counts.tolist()
 
 
-def bound(make: Maker, at_most: tuple[float, ...]) -> float | None:
+def bound(
+    counting: Any,  # noqa: ANN401
+    make: Maker,
+    at_most: tuple[float, ...],
+) -> float | None:
     """Bytes a second that the contest's instructions allow at their ``peaks``.
 
     Args:
+        counting: as ``operators`` gives it.
         make: makes the contest small.
         at_most: instructions a second, as ``peaks`` gives them.
 
@@ -99,8 +87,8 @@ def bound(make: Maker, at_most: tuple[float, ...]) -> float | None:
     """
     contest = make()
     contest.ours()
-    with one_thread():
+    with threads(1):
         if min(seconds(contest.ours) for _ in range(3)) > _LONGEST_CALL:
             return None
-    counts = counted(native.csrc("instructions"), contest.ours)
+    counts = counted(counting, contest.ours)
     return contest.nbytes / max(n / peak for n, peak in zip(counts, at_most, strict=True))

@@ -172,8 +172,8 @@ def test_the_bound_is_the_kind_that_takes_longest(vectors):
         return Contest("", 6_000, lambda: vectors.run_instructions(MULTIPLY, 12_000), {})
 
     slowest = pytest.approx(6_000 / (12_000 / 1e9))
-    assert instructions.bound(make, (9e9, 4e9, 1e9, 0.1e9)) == slowest, "none moves lanes"
-    assert instructions.bound(make, (9e9, 1e9, 2e9, 9e9)) == slowest
+    assert instructions.bound(vectors, make, (9e9, 4e9, 1e9, 0.1e9)) == slowest, "none moves lanes"
+    assert instructions.bound(vectors, make, (9e9, 1e9, 2e9, 9e9)) == slowest
 
 
 def test_peaks_rise_with_what_a_unit_does_at_once(vectors):
